@@ -1,0 +1,47 @@
+/* http_server: a small HTTP/1.1 server on libmicrohttpd's own thread pool. The only file that knows microhttpd.
+ * Limits:   HTTP_CONNECTIONS at once, HTTP_REQUEST_BYTES of query string, no request body, 10 s idle.
+ * Threads:  the handler runs on a pool thread and may block for the time of a query.
+ * Errors:   http_server_open: -EADDRINUSE, -EACCES, -EINVAL with text. */
+#ifndef COMMON_HTTP_SERVER_H
+#define COMMON_HTTP_SERVER_H
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HTTP_CONNECTIONS   256
+#define HTTP_REQUEST_BYTES 16384
+
+struct http_server;
+struct http_request; /* valid during the handler */
+
+struct http_response {
+    int status;               /* 200 when the handler leaves it 0 */
+    const char *content_type; /* static; "text/plain; charset=utf-8" when NULL */
+    const char *file_name;    /* static or NULL: Content-Disposition */
+    bool gzip;                /* body is gzip already: Content-Encoding is NOT set, the type says so */
+    struct buf body;          /* limit set by the server; the server frees it */
+};
+
+/* path is decoded; GET and HEAD only reach the handler. */
+typedef void (*http_handler_fn)(const struct http_request *request, struct http_response *response, void *ctx);
+
+/* address "host:port"; port 0 picks one. */
+int http_server_open(const char *address, unsigned thread_count, http_handler_fn handler, void *ctx,
+                     struct http_server **ret_server, struct err *err);
+int http_server_port(const struct http_server *server);
+void http_server_close(struct http_server *server);
+
+const char *http_request_path(const struct http_request *request);
+/* The n-th value of a query parameter (n from 0), NULL when there is none. */
+const char *http_request_param(const struct http_request *request, const char *name, size_t n);
+/* Calls back for every query parameter, in order: so that unknown ones can be refused. Stops at a non-zero result. */
+int http_request_each_param(const struct http_request *request, int (*on_param)(const char *name, const char *value, void *ctx),
+                            void *ctx);
+
+/* Splits "host:port" or "[v6]:port" or ":port" (all addresses). -EINVAL with text. */
+int http_split_address(const char *address, char *ret_host, size_t host_bytes, int *ret_port, struct err *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* str: text from outside made fit to show, and exact number parsing.
+ * Threads: any. */
+#ifndef COMMON_STR_H
+#define COMMON_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copies text to valid, printable UTF-8: bytes that are not UTF-8 and control characters become \xHH (reversible, since
+ * a backslash is written as \\). Always NUL-terminates; returns the length, cut at a character boundary to fit. */
+size_t str_printable(char *out, size_t out_bytes, const void *text, size_t bytes);
+
+/* The whole of text must be a number. 0 or -EINVAL / -ERANGE. */
+int str_u64(const char *text, size_t bytes, int base, uint64_t *ret_value);
+
+/* Lower-case hex of bytes; out has 2 * bytes + 1. */
+void str_hex(char *out, const void *data, size_t bytes);
+/* Returns the number of bytes, or -EINVAL (odd length, other characters, more than out_bytes). */
+int str_unhex(const char *hex, void *out, size_t out_bytes);
+
+bool str_starts(const char *text, const char *prefix);
+
+/* After the last '/' (the whole text without one). */
+const char *str_basename(const char *path);
+
+#endif

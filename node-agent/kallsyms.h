@@ -1,0 +1,30 @@
+/* kallsyms: kernel addresses -> (function, module).
+ * Shapes:   module "[kernel]", "[name]" for modules, "[bpf]" for BPF programs. Absolute addresses stay inside.
+ * Rules:    sorted here; null and non-text entries skipped; re-read on a miss at most every KALLSYMS_REREAD_MS; KSYMBOL
+ *           events add and remove at once. Hidden addresses (kptr_restrict, no CAP_SYSLOG): kallsyms_hidden() is true and
+ *           every look-up answers -EACCES: the frame is shown as one marked unknown.
+ * Limits:   KALLSYMS_MAX symbols, KALLSYMS_NAME_BYTES names.   Threads: collector only.
+ * Source:   kernel/kallsyms.c; proc(5). */
+#ifndef NODE_AGENT_KALLSYMS_H
+#define NODE_AGENT_KALLSYMS_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KALLSYMS_MAX        1000000u
+#define KALLSYMS_NAME_BYTES 512u
+#define KALLSYMS_REREAD_MS  10000u
+
+struct kallsyms;
+/* path: "/proc/kallsyms", or a file of the same form in tests. Nothing is read before the first find. */
+struct kallsyms *kallsyms_new(const char *path);
+void kallsyms_free(struct kallsyms *kallsyms);
+/* Borrowed strings, valid until the next call. -ENOENT not in any symbol; -EACCES hidden. */
+int kallsyms_find(struct kallsyms *kallsyms, uint64_t address, const char **ret_function, const char **ret_module);
+void kallsyms_add(struct kallsyms *kallsyms, uint64_t address, uint32_t bytes, const char *symbol);
+void kallsyms_remove(struct kallsyms *kallsyms, uint64_t address);
+bool kallsyms_hidden(const struct kallsyms *kallsyms);
+
+#endif
