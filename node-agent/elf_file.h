@@ -1,10 +1,11 @@
-/* elf_file: the parts of an ELF file the agent needs, read by pread in small blocks, every count and offset checked.
- * Own reader because files come from containers (hostile) and tables can be hundreds of MB: it never maps or loads a
- * whole section, so memory stays flat and a file truncated meanwhile costs only its names.
- * Shapes:   64-bit little-endian ELF; three address spaces: file offset, ELF address (p_vaddr), process address.
- * Limits:   ELF_MAX_SEGMENTS, ELF_MAX_SECTIONS, ELF_NOTE_BYTES.   Threads: one per object.
- * Errors:   -ENOEXEC not such an ELF; -EBADMSG inconsistent; -E2BIG over a limit.
- * Source:   System V gABI chapters 4-5; elf(5). */
+/* elf_file: the parts of an ELF file the agent needs, read by pread in small blocks, every count and offset
+ * checked. Own reader because files come from containers (hostile) and tables can be hundreds of MB: it never
+ * maps or loads a whole section, so memory stays flat and a file truncated meanwhile costs only its names.
+ * Shapes:   64-bit little-endian ELF; three address spaces: file offset, ELF address (p_vaddr), process
+ * address. A section table that makes no sense counts as none: the program headers are what the kernel goes
+ * by. Limits:   ELF_MAX_SEGMENTS, ELF_MAX_SECTIONS, ELF_NOTE_BYTES.   Threads: one per object. Errors:
+ * -ENOEXEC not such an ELF; -EBADMSG inconsistent; -E2BIG over a limit. Source:   System V gABI chapters 4-5;
+ * elf(5). */
 #ifndef NODE_AGENT_ELF_FILE_H
 #define NODE_AGENT_ELF_FILE_H
 
@@ -22,7 +23,8 @@ struct elf_file;
 int elf_file_open(int fd, struct elf_file **ret_elf, struct err *err); /* fd stays the caller's and open */
 void elf_file_close(struct elf_file *elf);
 
-/* GNU build id from the program headers' notes, else the sections'. Returns its length, 0 for none. */
+/* GNU build id from the program headers' notes, else the sections'. Returns its length (a longer one is cut
+ * to out_bytes), 0 for none. */
 size_t elf_file_build_id(struct elf_file *elf, uint8_t *out, size_t out_bytes);
 /* Go's own build id text (.note.go.buildid). Returns its length, 0 for none. */
 size_t elf_file_go_build_id(struct elf_file *elf, char *out, size_t out_bytes);
@@ -38,9 +40,15 @@ struct elf_section {
 /* By name, -ENOENT when there is none. */
 int elf_file_section(struct elf_file *elf, const char *name, struct elf_section *ret_section);
 int elf_file_section_at(struct elf_file *elf, uint32_t index, struct elf_section *ret_section);
+uint32_t elf_file_sections(const struct elf_file *elf); /* how many, number 0 included */
+uint64_t elf_file_bytes(const struct elf_file *elf);
 /* Exactly bytes from offset of the file; -EBADMSG when they are not there. */
 int elf_file_read(struct elf_file *elf, uint64_t offset, void *out, size_t bytes);
+/* As many of the bytes as the file has; returns how many. */
+size_t elf_file_read_some(struct elf_file *elf, uint64_t offset, void *out, size_t bytes);
 /* Executable PT_LOADs, for range checks. */
 size_t elf_file_segments(const struct elf_file *elf, const Elf64_Phdr **ret_segments);
+/* All program headers whose ranges do not wrap around. */
+size_t elf_file_headers(const struct elf_file *elf, const Elf64_Phdr **ret_headers);
 
 #endif
