@@ -28,7 +28,7 @@ static void resize(struct table *table, uint32_t slot_count)
 void table_insert(struct table *table, uint64_t hash, uint32_t value)
 {
     if (!table->slots)
-        resize(table, 64);
+        resize(table, 16); /* a small set must stay small: 256 bytes */
     else if ((uint64_t)table->used_count * 4 >= (uint64_t)(table->mask + 1ULL) * 3)
         resize(table, (table->mask + 1) * 2);
     put(table, hash, value);
