@@ -17,6 +17,9 @@ static size_t append(char *text, size_t used, const char *fmt, ...)
 }
 
 static size_t format(struct err *err, int code, const char *fmt, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
+static size_t format(struct err *err, int code, const char *fmt, va_list args)
 {
     err->code = code;
     int wrote = vsnprintf(err->text, sizeof(err->text), fmt, args);

@@ -35,6 +35,9 @@ int log_level_parse(const char *name, enum log_level *ret_level)
 }
 
 static void write_line(enum log_level level, const char *fmt, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+static void write_line(enum log_level level, const char *fmt, va_list args)
 {
     if (level > log_level)
         return;
@@ -52,13 +55,13 @@ static void write_line(enum log_level level, const char *fmt, va_list args)
         return;
 }
 
-#define LOG_FUNCTION(name, level)                                                                                      \
-    void name(const char *fmt, ...)                                                                                    \
-    {                                                                                                                  \
-        va_list args;                                                                                                  \
-        va_start(args, fmt);                                                                                           \
-        write_line(level, fmt, args);                                                                                  \
-        va_end(args);                                                                                                  \
+#define LOG_FUNCTION(name, level)                                                                            \
+    void name(const char *fmt, ...)                                                                          \
+    {                                                                                                        \
+        va_list args;                                                                                        \
+        va_start(args, fmt);                                                                                 \
+        write_line(level, fmt, args);                                                                        \
+        va_end(args);                                                                                        \
     }
 
 LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
@@ -70,9 +73,9 @@ int log_limit_pass(struct log_limit *limit, uint64_t *ret_suppressed)
 {
     uint64_t now_ns = clock_mono_ns();
     uint64_t next_ns = __atomic_load_n(&limit->next_ns, __ATOMIC_RELAXED);
-    if (now_ns < next_ns || !__atomic_compare_exchange_n(&limit->next_ns, &next_ns,
-                                                         now_ns + LOG_LIMIT_SECONDS * CLOCK_NS_PER_S, 0,
-                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    if (now_ns < next_ns ||
+        !__atomic_compare_exchange_n(&limit->next_ns, &next_ns, now_ns + LOG_LIMIT_SECONDS * CLOCK_NS_PER_S,
+                                     0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         __atomic_add_fetch(&limit->suppressed_count, 1, __ATOMIC_RELAXED);
         return 0;
     }

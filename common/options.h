@@ -1,10 +1,8 @@
 /* options: one table of settings per program, read from the config file and the command line (which wins).
  * Shapes:   `--name VALUE`, `--name=VALUE`, `--name` for booleans (`--name=false` too), `-n VALUE`,
- * `-nVALUE`, `--` ends the options; in the file `name = value`, the same names, `#` at the start or after a
- * blank begins a comment,
- *           "..." (with \" and \\) keeps blanks and `#`. The last of several wins. --config FILE, --help (-h)
- * and
- *           --version are built in.
+ *           `-nVALUE`; `--` ends the options. In the file `name = value`, the same names, `#` at the start
+ *           or after a blank begins a comment, "..." (with \" and \\) keeps blanks and `#`. The last of
+ *           several wins. --config FILE, --help (-h) and --version are built in.
  * Limits:   OPTIONS_FILE_BYTES of config file.
  * Errors:   -EINVAL with text that names the option, its place (file:line or command line), what is allowed.
  * Threads:  one. Strings written to the target are heap copies, freed by options_fini. */
@@ -21,8 +19,7 @@ enum option_type {
     OPTION_STRING,   /* char * */
     OPTION_UINT,     /* uint64_t, min..max */
     OPTION_BYTES,    /* uint64_t; K, M, G, T suffixes, also Ki, KiB ... (always 1024) */
-    OPTION_DURATION, /* uint64_t milliseconds; ms, s, m, h, d, also joined ("1h30m"); a bare number is seconds
-                      */
+    OPTION_DURATION, /* uint64_t milliseconds; ms, s, m, h, d, also joined ("1h30m"); a bare number is s */
     OPTION_BOOL,     /* bool: true, false, yes, no, on, off, 1, 0 */
 };
 
@@ -32,13 +29,12 @@ struct option_def {
     const char *name; /* NULL ends the table */
     enum option_type type;
     size_t offset;        /* of the field in the settings struct */
-    const char *fallback; /* default, in the same syntax; NULL for a string: NULL */
+    const char *fallback; /* default, in the same syntax; NULL: no string, 0, false */
     uint64_t min, max;    /* numbers, in the field's unit; max 0: no upper bound */
     const char *argument; /* "HOST:PORT" in the help */
     const char *help;
-    char letter; /* short form, 0 = none */
-    const char
-        *implied; /* not NULL: `--name` alone means this value, and only `--name=VALUE` gives another */
+    char letter;         /* short form, 0 = none */
+    const char *implied; /* not NULL: what `--name` alone means; only `--name=VALUE` gives another value */
 };
 
 /* Results: OPTIONS_RUN go on; OPTIONS_EXIT help or version was printed, exit 0; negative: error. */
