@@ -1,6 +1,6 @@
-/* burst HZ SECONDS: one millisecond of CPU at every tick of an absolute clock: the work that a sampler with a fixed
- * period of the same length never sees, or sees every time (ACCEPTANCE C02).
- * Truth: {"cpu_ns": {"burst_work": N}, "ticks": N}. */
+/* burst HZ SECONDS: one millisecond of CPU at every tick of an absolute clock: the work that a sampler with a
+ * fixed period of the same length never sees, or sees every time (ACCEPTANCE C02). Truth: {"cpu_ns":
+ * {"burst_work": N}, "ticks": N}. */
 #include "workload.h"
 
 #define BURST_NS 1000000u
@@ -30,7 +30,8 @@ int main(int argc, char **argv)
         spent_ns += thread_cpu_ns() - start;
         ticks++;
         next_ns += period_ns;
-        struct timespec at = {.tv_sec = (time_t)(next_ns / 1000000000u), .tv_nsec = (long)(next_ns % 1000000000u)};
+        struct timespec at = {.tv_sec = (time_t)(next_ns / 1000000000u),
+                              .tv_nsec = (long)(next_ns % 1000000000u)};
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
     }
     printf("{\"cpu_ns\": {\"burst_work\": %ju}, \"ticks\": %ju}\n", (uintmax_t)spent_ns, (uintmax_t)ticks);

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     workload_start(argv[2]);
     while (workload_runs())
         x = deep_step(atoi(argv[1]), x);
-    printf("{\"depth\": %d, \"cpu_ns\": {\"deep_leaf\": %ju}, \"x\": %u}\n", atoi(argv[1]), (uintmax_t)spent_ns,
-           (unsigned)(x & 1));
+    printf("{\"depth\": %d, \"cpu_ns\": {\"deep_leaf\": %ju}, \"x\": %u}\n", atoi(argv[1]),
+           (uintmax_t)spent_ns, (unsigned)(x & 1));
     return 0;
 }

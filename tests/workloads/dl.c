@@ -1,6 +1,6 @@
-/* dl SECONDS LIBA LIBB: opens library A, burns in it, closes it, opens B, which the loader puts into the range A had,
- * burns there, and so on (FAILURES S5).
- * Truth: {"cpu_ns": {"burn_a": N, "burn_b": N}, "rounds": N, "reused": N}: reused counts the times B lay where A was. */
+/* dl SECONDS LIBA LIBB: opens library A, burns in it, closes it, opens B, which the loader puts into the
+ * range A had, burns there, and so on (FAILURES S5). Truth: {"cpu_ns": {"burn_a": N, "burn_b": N}, "rounds":
+ * N, "reused": N}: reused counts the times B lay where A was. */
 #include "workload.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         reused += (uintptr_t)a >> 12 == (uintptr_t)b >> 12;
         rounds++;
     }
-    printf("{\"cpu_ns\": {\"burn_a\": %ju, \"burn_b\": %ju}, \"rounds\": %ju, \"reused\": %ju}\n", (uintmax_t)a_ns,
-           (uintmax_t)b_ns, (uintmax_t)rounds, (uintmax_t)reused);
+    printf("{\"cpu_ns\": {\"burn_a\": %ju, \"burn_b\": %ju}, \"rounds\": %ju, \"reused\": %ju}\n",
+           (uintmax_t)a_ns, (uintmax_t)b_ns, (uintmax_t)rounds, (uintmax_t)reused);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* hidden SECONDS: linked with -rdynamic and stripped: two exported functions with hidden code between them
- * (FAILURES S10). The time is burnt in hidden_hot, which has no name once stripped; only an exported function may be
- * named, and none of them is where the time goes.
- * Truth: {"cpu_ns": {"hidden_hot": N}}; the name must not be export_low or export_high. */
+ * (FAILURES S10). The time is burnt in hidden_hot, which has no name once stripped; only an exported function
+ * may be named, and none of them is where the time goes. Truth: {"cpu_ns": {"hidden_hot": N}}; the name must
+ * not be export_low or export_high. */
 #include "workload.h"
 
 #define EXPORT __attribute__((visibility("default"), noinline, noclone, used))
@@ -48,6 +48,7 @@ int main(int argc, char **argv)
     uint64_t start = thread_cpu_ns();
     while (workload_runs())
         x = hidden_hot(x);
-    printf("{\"cpu_ns\": {\"hidden_hot\": %ju}, \"x\": %u}\n", (uintmax_t)(thread_cpu_ns() - start), (unsigned)(x & 1));
+    printf("{\"cpu_ns\": {\"hidden_hot\": %ju}, \"x\": %u}\n", (uintmax_t)(thread_cpu_ns() - start),
+           (unsigned)(x & 1));
     return 0;
 }

@@ -1,7 +1,7 @@
-/* layout SECONDS: burns in layout_hot, called by layout_middle, called by main. Built in many layouts (workloads.mk):
- * PIE, static PIE, fixed, static, lld, musl, text in two segments, stripped; the answer must be the same from all
- * (FAILURES S1-S3). -DOTHER gives a different program with the names the first must never be shown under.
- * Truth: {"cpu_ns": {"layout_hot": N}}. */
+/* layout SECONDS: burns in layout_hot, called by layout_middle, called by main. Built in many layouts
+ * (workloads.mk): PIE, static PIE, fixed, static, lld, musl, text in two segments, stripped; the answer must
+ * be the same from all (FAILURES S1-S3). -DOTHER gives a different program with the names the first must
+ * never be shown under. Truth: {"cpu_ns": {"layout_hot": N}}. */
 #include "workload.h"
 
 #ifdef OTHER
@@ -57,6 +57,7 @@ int main(int argc, char **argv)
     uint64_t start = thread_cpu_ns();
     while (workload_runs())
         x = MIDDLE(x);
-    printf("{\"cpu_ns\": {\"layout_hot\": %ju}, \"x\": %u}\n", (uintmax_t)(thread_cpu_ns() - start), (unsigned)(x & 1));
+    printf("{\"cpu_ns\": {\"layout_hot\": %ju}, \"x\": %u}\n", (uintmax_t)(thread_cpu_ns() - start),
+           (unsigned)(x & 1));
     return 0;
 }

@@ -1,7 +1,7 @@
-/* rename SECONDS FIRST SECOND [THREAD]...: the process is called FIRST for the first half and SECOND for the second;
- * each THREAD is one more thread with that name, burning all the time. Names are any bytes (`\xNN` in an argument is
- * one byte, so that a test can pass FF, FE, quotes and newlines through any shell).
- * Truth: {"first_ns": N, "second_ns": N, "thread_ns": [N, ...]}. */
+/* rename SECONDS FIRST SECOND [THREAD]...: the process is called FIRST for the first half and SECOND for the
+ * second; each THREAD is one more thread with that name, burning all the time. Names are any bytes (`\xNN` in
+ * an argument is one byte, so that a test can pass FF, FE, quotes and newlines through any shell). Truth:
+ * {"first_ns": N, "second_ns": N, "thread_ns": [N, ...]}. */
 #include "workload.h"
 
 #include <pthread.h>
@@ -76,7 +76,8 @@ int main(int argc, char **argv)
     uint64_t half_ns = (clock_ns(CLOCK_MONOTONIC) + workload_end_ns) / 2;
     uint64_t first_ns = burn_as(argv[2], half_ns);
     uint64_t second_ns = burn_as(argv[3], workload_end_ns);
-    printf("{\"first_ns\": %ju, \"second_ns\": %ju, \"thread_ns\": [", (uintmax_t)first_ns, (uintmax_t)second_ns);
+    printf("{\"first_ns\": %ju, \"second_ns\": %ju, \"thread_ns\": [", (uintmax_t)first_ns,
+           (uintmax_t)second_ns);
     for (int i = 0; i < count; i++) {
         pthread_join(ids[i], NULL);
         printf("%s%ju", i > 0 ? ", " : "", (uintmax_t)threads[i].ns);

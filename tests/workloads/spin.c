@@ -1,6 +1,7 @@
 /* spin SECONDS [THREADS]: burns CPU in four functions at 50 : 30 : 15 : 5.
- * Truth: {"cpu_ns": {"spin_50": N, ...}, "process_cpu_ns": N}: CPU time inside each function as the threads measured it
- * themselves, and the whole process's. The ratio holds within a few percent; the measured figures are exact. */
+ * Truth: {"cpu_ns": {"spin_50": N, ...}, "process_cpu_ns": N}: CPU time inside each function as the threads
+ * measured it themselves, and the whole process's. The ratio holds within a few percent; the measured figures
+ * are exact. */
 #include "workload.h"
 
 #include <pthread.h>
@@ -15,13 +16,13 @@ struct spent {
 static uint64_t steps_a_unit;
 
 /* Four bodies that differ, so that each keeps its own address. */
-#define SPIN(name, constant)                                                                                           \
-    NOINLINE uint64_t name(uint64_t x, uint64_t steps);                                                                \
-    NOINLINE uint64_t name(uint64_t x, uint64_t steps)                                                                 \
-    {                                                                                                                  \
-        for (uint64_t i = 0; i < steps; i++)                                                                           \
-            x = workload_step(x + (constant));                                                                         \
-        return x;                                                                                                      \
+#define SPIN(name, constant)                                                                                 \
+    NOINLINE uint64_t name(uint64_t x, uint64_t steps);                                                      \
+    NOINLINE uint64_t name(uint64_t x, uint64_t steps)                                                       \
+    {                                                                                                        \
+        for (uint64_t i = 0; i < steps; i++)                                                                 \
+            x = workload_step(x + (constant));                                                               \
+        return x;                                                                                            \
     }
 SPIN(spin_50, 11)
 SPIN(spin_30, 22)
