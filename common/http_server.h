@@ -1,7 +1,8 @@
-/* http_server: a small HTTP/1.1 server on libmicrohttpd's own thread pool. The only file that knows microhttpd.
- * Limits:   HTTP_CONNECTIONS at once, HTTP_REQUEST_BYTES of query string, no request body, 10 s idle.
- * Threads:  the handler runs on a pool thread and may block for the time of a query.
- * Errors:   http_server_open: -EADDRINUSE, -EACCES, -EINVAL with text. */
+/* http_server: a small HTTP/1.1 server on libmicrohttpd. The only file that knows microhttpd.
+ * Limits:   HTTP_CONNECTIONS at once, HTTP_REQUEST_BYTES of request head, no request body, HTTP_BODY_BYTES of
+ * answer, HTTP_IDLE_SECONDS idle. Threads:  each connection has a thread of its own, so that a handler may
+ * block for the time of a query without holding up /healthz; thread_count limits the handlers that run at
+ * once. Errors:   http_server_open: -EADDRINUSE, -EACCES, -EINVAL with text. */
 #ifndef COMMON_HTTP_SERVER_H
 #define COMMON_HTTP_SERVER_H
 
@@ -12,7 +13,9 @@
 #include <stddef.h>
 
 #define HTTP_CONNECTIONS   256
-#define HTTP_REQUEST_BYTES 16384
+#define HTTP_REQUEST_BYTES 32768
+#define HTTP_BODY_BYTES    (256u << 20)
+#define HTTP_IDLE_SECONDS  10
 
 struct http_server;
 struct http_request; /* valid during the handler */
@@ -25,23 +28,33 @@ struct http_response {
     struct buf body;          /* limit set by the server; the server frees it */
 };
 
-/* path is decoded; GET and HEAD only reach the handler. */
-typedef void (*http_handler_fn)(const struct http_request *request, struct http_response *response, void *ctx);
+/* GET and HEAD only reach the handler; other methods and requests with a body are answered by the server. */
+typedef void (*http_handler_fn)(const struct http_request *request, struct http_response *response,
+                                void *ctx);
 
-/* address "host:port"; port 0 picks one. */
+/* address "host:port"; port 0 picks one. thread_count 0: as many handlers at once as there are connections.
+ */
 int http_server_open(const char *address, unsigned thread_count, http_handler_fn handler, void *ctx,
                      struct http_server **ret_server, struct err *err);
 int http_server_port(const struct http_server *server);
+/* Waits for the handlers under way. NULL is fine. */
 void http_server_close(struct http_server *server);
 
+/* Makes the response an error: {"error": "...", "hint": "..."}; hint may be NULL. What the body held is
+ * dropped. */
+void http_response_error(struct http_response *response, int status, const char *error, const char *hint);
+
+/* Decoded; a path or value with %00 in it stays as it was sent. */
 const char *http_request_path(const struct http_request *request);
 /* The n-th value of a query parameter (n from 0), NULL when there is none. */
 const char *http_request_param(const struct http_request *request, const char *name, size_t n);
-/* Calls back for every query parameter, in order: so that unknown ones can be refused. Stops at a non-zero result. */
-int http_request_each_param(const struct http_request *request, int (*on_param)(const char *name, const char *value, void *ctx),
-                            void *ctx);
+/* Calls back for every query parameter, in order: so that unknown ones can be refused. Stops at a non-zero
+ * result. */
+int http_request_each_param(const struct http_request *request,
+                            int (*on_param)(const char *name, const char *value, void *ctx), void *ctx);
 
 /* Splits "host:port" or "[v6]:port" or ":port" (all addresses). -EINVAL with text. */
-int http_split_address(const char *address, char *ret_host, size_t host_bytes, int *ret_port, struct err *err);
+int http_split_address(const char *address, char *ret_host, size_t host_bytes, int *ret_port,
+                       struct err *err);
 
 #endif
