@@ -41,6 +41,7 @@ struct query_completeness {
     char **missing_shards; /* addresses; shards_asked - shards_answered of them */
     uint64_t samples;      /* counts in the selection */
     uint64_t value;        /* in profile units */
+    char unit[24];         /* of value ("nanoseconds"); "" when nothing was found */
     struct query_counter *lost; /* by cause, in the range, for the nodes that the matchers let through */
     size_t lost_count;
     uint64_t truncated, unnamed; /* samples */
@@ -65,12 +66,14 @@ struct query_top {
     struct query_completeness completeness;
 };
 
-/* groups: "function", "executable", "module", or any label name (process, thread, container, node ...). */
+/* Keys, like every text of an answer, are bytes as they were taken: the doors make them printable.
+ * groups: "function", "executable", "module", or any label name (process, thread, container, node ...). */
 int query_top(struct query *query, const struct query_selection *selection, const char *const *groups,
               size_t group_count, bool cumulative, size_t limit, struct query_top **ret_top, struct err *err);
 void query_top_free(struct query_top *top);
 
-/* All stacks of the selection, with function names resolved (stackset_frame.function). */
+/* All stacks of the selection, with function names resolved (stackset_frame.function; display names, raw bytes). Row
+ * values are in profile units: the scale is multiplied in. */
 int query_stacks(struct query *query, const struct query_selection *selection, struct stackset **ret_set,
                  struct query_completeness *ret_completeness, struct err *err);
 void query_completeness_fini(struct query_completeness *completeness);
