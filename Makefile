@@ -57,7 +57,7 @@ BIN_aggregator := $(OUT)/bin/aggregator
 BIN_cli := $(OUT)/bin/fleetprof
 BINS := $(foreach p,$(PROGRAMS),$(BIN_$(p)))
 
-.PHONY: all check check-bpf check-e2e check-unit check-san check-tools fuzz bench lint format format-check ci demo run deps install clean help workloads tests
+.PHONY: all check check-bpf check-e2e check-unit check-san fuzz bench lint format ci demo run deps deps-test install clean help workloads tests
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -136,22 +136,24 @@ check-san:
 	$(Q)$(MAKE) --no-print-directory MODE=san-address-undefined check-unit
 	$(Q)$(MAKE) --no-print-directory MODE=san-thread check-unit
 
-# Every test of the project, one closing line.
-check: deps
-	$(Q)$(MAKE) --no-print-directory all workloads tests
-	$(Q)$(MAKE) --no-print-directory MODE=san-address-undefined tests-unit-build
-	$(Q)$(MAKE) --no-print-directory MODE=san-thread tests-unit-build
-	$(Q)$(MAKE) --no-print-directory check-everything
+# Every test of the project, one closing line. FUZZ_SECONDS is short here and 60 in .ci/run.
+JOBS := -j$(shell nproc)
+check: FUZZ_SECONDS ?= 10
+check: deps-test
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all workloads tests
+	$(Q)$(MAKE) --no-print-directory $(JOBS) MODE=san-address-undefined tests-unit-build
+	$(Q)$(MAKE) --no-print-directory $(JOBS) MODE=san-thread tests-unit-build
+	$(Q)$(MAKE) --no-print-directory $(JOBS) MODE=fuzz fuzz-build
+	$(Q)$(MAKE) --no-print-directory check-everything FUZZ_SECONDS=$(FUZZ_SECONDS)
 
 .PHONY: tests-unit-build check-everything
 tests-unit-build: $(UNIT_BINS)
 check-everything:
-	$(Q)$(RUN) $(sort $(wildcard tests/lint/*.sh)) $(UNIT_BINS) \
+	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) $(RUN) $(sort $(wildcard tests/lint/*.sh)) $(UNIT_BINS) \
 	  $(subst out/rel/,out/san-address-undefined/,$(UNIT_BINS)) $(subst out/rel/,out/san-thread/,$(UNIT_BINS)) \
-	  $(BPF_BINS) $(sort $(wildcard tests/e2e/test_*.py))
+	  $(BPF_BINS) $(sort $(wildcard tests/e2e/test_*.py)) $(if $(FUZZ_BINS),tests/fuzz/run.sh)
 
 # ---- fuzzing --------------------------------------------------------------------------------
-FUZZ_SECONDS ?= 60
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,out/fuzz/fuzz/%,$(FUZZ_SRC))
 ifeq ($(MODE),fuzz)
@@ -162,8 +164,9 @@ $(FUZZ_BINS): out/fuzz/fuzz/%: out/fuzz/obj/tests/fuzz/%.o $(ARCHIVES)
 .PHONY: fuzz-build
 fuzz-build: $(FUZZ_BINS)
 endif
-fuzz:
-	$(Q)$(MAKE) --no-print-directory MODE=fuzz fuzz-build
+fuzz: FUZZ_SECONDS ?= 60
+fuzz: deps-test
+	$(Q)$(MAKE) --no-print-directory $(JOBS) MODE=fuzz fuzz-build
 	$(Q)tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_BINS)
 
 # ---- the rest -------------------------------------------------------------------------------
@@ -173,26 +176,39 @@ bench: all workloads $(BENCH_BINS)
 C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 format:
 	$(Q)clang-format-14 -i $(C_FILES)
-lint: check-tools
+lint: deps-test
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)$(RUN) $(sort $(wildcard tests/lint/*.sh))
 
 ci:
 	$(Q).ci/run
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory all workloads
-	$(Q)tests/workloads/demo.sh --workloads $(if $(SECONDS_SET),--seconds $(SECONDS_SET))
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all demo-workloads
+	$(Q)python3 tests/workloads/demo.py --workloads $(if $(SECONDS_SET),--seconds $(SECONDS_SET))
 run: deps
-	$(Q)$(MAKE) --no-print-directory all
-	$(Q)tests/workloads/demo.sh $(if $(SECONDS_SET),--seconds $(SECONDS_SET))
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)python3 tests/workloads/demo.py $(if $(SECONDS_SET),--seconds $(SECONDS_SET))
 SECONDS_SET := $(if $(filter command line,$(origin SECONDS)),$(SECONDS))
 
 deps:
-	$(Q)tests/deps.sh
+	$(Q)tests/deps.sh build
+deps-test:
+	$(Q)tests/deps.sh test
 
+# Units and settings of an existing installation are kept: a changed example goes beside them as NAME.example.
+UNIT_DIR := $(PREFIX)/lib/systemd/system
+SETTINGS := node-agent aggregator
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/fleetprof
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(UNIT_DIR) $(DESTDIR)/etc/fleetprof $(DESTDIR)$(PREFIX)/share/doc/fleetprof
 	install -m 0755 $(BINS) $(DESTDIR)$(PREFIX)/bin/
+	$(Q)for name in $(SETTINGS); do \
+	  sed 's|@PREFIX@|$(PREFIX)|g' packaging/systemd/fleetprof-$$name.service > $(DESTDIR)$(UNIT_DIR)/fleetprof-$$name.service && \
+	  chmod 0644 $(DESTDIR)$(UNIT_DIR)/fleetprof-$$name.service && \
+	  target=$(DESTDIR)/etc/fleetprof/$$name.conf && \
+	  if [ -e $$target ]; then target=$$target.example; fi && \
+	  install -m 0644 packaging/$$name.conf $$target && echo "installed $$target" || exit 1; done
+	install -m 0644 README.md LICENSE $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/fleetprof/
 
 clean:
 	rm -rf out

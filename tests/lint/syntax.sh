@@ -12,14 +12,15 @@ bad=$(for file in $(files '*.sh' .ci/run); do
 done)
 tap "scripts can be executed" "$bad"
 if command -v systemd-analyze > /dev/null; then
+    folder=$(mktemp -d)
     bad=$(for unit in $(files 'packaging/systemd/*.service'); do
-        # Programs and directories of an installed system may be missing here; everything else must be right.
-        systemd-analyze verify --man=no "$unit" 2>&1 | grep "$(basename "$unit")" | grep -vE 'is not executable|not found'
+        sed 's|@PREFIX@|/usr/local|g' "$unit" > "$folder/$(basename "$unit")"
+        # The programs need not be installed here; everything else must be right.
+        systemd-analyze verify --man=no "$folder/$(basename "$unit")" 2>&1 | grep -v 'is not executable'
     done)
-    tap "systemd units are well-formed" "$bad"
+    rm -rf "$folder"
 else
-    tap "systemd units are well-formed" "$(for unit in $(files 'packaging/systemd/*.service'); do
-        grep -q '^ExecStart=/' "$unit" || echo "$unit: no ExecStart"
-    done)"
+    bad=$(grep -L '^ExecStart=@PREFIX@/bin/' $(files 'packaging/systemd/*.service'))
 fi
+tap "systemd units are well-formed" "$bad"
 tap_end
