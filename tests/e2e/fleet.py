@@ -171,6 +171,41 @@ def read_metrics(url):
     return figures
 
 
+class Row:
+    """One row of a top answer."""
+
+    def __init__(self, raw, group):
+        self.raw, self.keys = raw, raw["keys"]
+        self.key = self.keys[group]
+        self.module = self.keys.get("module")
+        self.value, self.count = raw["value"], raw["count"]
+        self.low, self.high = raw["interval"]["low"], raw["interval"]["high"]
+        self.share = raw["share"]
+        self.share_low, self.share_high = raw["share_interval"]["low"], raw["share_interval"]["high"]
+
+
+class Top:
+    """A top answer."""
+
+    def __init__(self, answer):
+        data = answer["data"]
+        self.group = data["group"][0]
+        self.rows = [Row(r, self.group) for r in data["rows"]]
+        self.value, self.count = data["total"]["value"], data["total"]["count"]
+        self.completeness = answer["completeness"]
+
+    def find(self, *names):
+        """The row called one of these; an empty one when there is none."""
+        for row in self.rows:
+            if row.key in names:
+                return row
+        return Row({"keys": {self.group: names[0]}, "value": 0, "count": 0, "interval": {"low": 0, "high": 0},
+                    "share": 0.0, "share_interval": {"low": 0.0, "high": 0.0}}, self.group)
+
+    def names(self):
+        return [r.key for r in self.rows]
+
+
 class Shard(Child):
     """One aggregator."""
 
@@ -197,7 +232,7 @@ class Agent(Child):
     """One node-agent."""
 
     def __init__(self, node, links, folder, hz=99, window="2s", extra=(), affinity=None):
-        self.node = node
+        self.node, self.window_s = node, float(window.rstrip("s"))
         self.http = "127.0.0.1:%d" % free_port()
         self.url = "http://" + self.http
         argv = [program("node-agent"), "--node", node, "--shards", ",".join(links), "--hz", hz, "--window", window,
@@ -240,6 +275,7 @@ class Fleet:
     def __exit__(self, kind, error, trace):
         self.stop()
         if kind is not None:
+            self.keep_logs = True
             print("# logs of the fleet: %s" % self.folder)
             for child in self.shards + self.agents:
                 for line in child.log().splitlines()[-15:] if os.path.exists(child.log_path) else []:
@@ -267,6 +303,13 @@ class Fleet:
         self.others.append(child)
         return child.start()
 
+    def run_as(self, process_name, name, *argv, **options):
+        """A workload under another process name (15 characters count): the kernel takes the link's name."""
+        link = os.path.join(self.folder, process_name)
+        if not os.path.exists(link):
+            os.symlink(workload(name), link)
+        return self.run(link, *argv, log_name=process_name, **options)
+
     def stop(self):
         """Everybody is told first and waited for then; agents before shards, so that they can deliver."""
         for group in (self.others, self.agents, self.shards):
@@ -293,3 +336,51 @@ class Fleet:
         if done.returncode != expect:
             raise FleetError("fleetprof %s: status %d: %s" % (" ".join(argv), done.returncode, done.stderr[-500:]))
         return done.stdout, done.stderr
+
+    def top(self, group="function", match=None, cumulative=False, since="15m", limit=1000, shard=0, **more):
+        """One top answer as a Top."""
+        parameters = dict(more, group=group, limit=limit)
+        if "from" not in more:
+            parameters["since"] = since
+        if match:
+            parameters["match"] = match
+        if cumulative:
+            parameters["cumulative"] = "true"
+        return Top(self.ask("/api/v1/top", shard=shard, **parameters))
+
+    def agents_state(self, shard=0):
+        """{node: what its shard knows about the agent}."""
+        return {a["node"]: a for a in self.ask("/api/v1/agents", shard=shard)["data"]["agents"]}
+
+    def stacks(self, match=None, since="15m"):
+        """[([frame root first, ...], nanoseconds)] from the folded door."""
+        parameters = {"since": since}
+        if match:
+            parameters["match"] = match
+        found = []
+        for line in self.ask("/api/v1/folded", **parameters).splitlines():
+            stack, value = line.rsplit(" ", 1)
+            found.append((stack.split(";"), int(value)))
+        return found
+
+    def wait_for_names(self, match, seconds=30):
+        """Until no sampled leaf of the selection is without its name any more, as far as names exist."""
+        last = []
+
+        def settled():
+            unnamed = self.top(match=match).completeness["unnamed"]["samples"]
+            last.append(unnamed)
+            return unnamed == 0 or (len(last) > 30 and len(set(last[-30:])) == 1)
+        wait_until(settled, seconds, "names for %s" % match)
+
+    def wait_until_stored(self, seconds=20):
+        """Until every agent's window under way now has been sealed, sent and acknowledged: what has ended before this
+        call is in every answer after it."""
+        marks = {a: a.metrics()["fleetprof_agent_ledger_put_samples_total"] for a in self.agents if a.alive()}
+        begun = time.time()
+
+        def stored():
+            state = self.agents_state()
+            return all(state[a.node]["last_seen_ms"] > (begun + a.window_s + 0.5) * 1000 and
+                       a.metrics()["fleetprof_agent_ledger_acked_samples_total"] >= mark for a, mark in marks.items())
+        wait_until(stored, seconds, "the last windows to be stored")

@@ -98,7 +98,7 @@ def run(arguments):
             fleet.agent("demo-node", window="5s")
             if arguments.workloads:
                 start_workloads(fleet, arguments.seconds or 7 * 24 * 3600)
-            wait_until(lambda: fleet.top("process")["rows"], FIRST_TABLE_S, "the first samples at the shards")
+            wait_until(lambda: fleet.top("process").rows, FIRST_TABLE_S, "the first samples at the shards")
             print("First data after %.1f s." % (time.monotonic() - started))
             explain(fleet)
             left = arguments.seconds - (time.monotonic() - started) if arguments.seconds else None
