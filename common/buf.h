@@ -20,7 +20,8 @@ static inline struct buf buf_init(size_t limit_bytes)
 
 int buf_append(struct buf *buf, const void *data, size_t bytes);
 int buf_printf(struct buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Makes room for bytes more and returns where they start, NULL past the limit; the caller then adds to used_bytes. */
+/* Makes room for bytes more and returns where they start, NULL past the limit; the caller then adds to
+ * used_bytes. */
 void *buf_reserve(struct buf *buf, size_t bytes);
 static inline void buf_clear(struct buf *buf)
 {

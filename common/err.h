@@ -11,8 +11,8 @@ struct err {
     char text[ERR_TEXT_BYTES];
 };
 
-/* Fills err (may be NULL) and returns code, so that `return err_set(err, -errno, "open %s", path);` is one line.
- * A negative errno's own text is appended after ": ". */
+/* Fills err (may be NULL) and returns code, so that `return err_set(err, -errno, "open %s", path);` is one
+ * line. A negative errno's own text is appended after ": ". */
 int err_set(struct err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The same without the errno's text: for conditions that errno does not describe. */

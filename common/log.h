@@ -20,8 +20,9 @@ void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* At most one line per LOG_LIMIT_SECONDS for each struct log_limit (zero-initialised, static storage is usual);
- * true when the caller may log now. The number held back since the last line goes to ret_suppressed (may be NULL). */
+/* At most one line per LOG_LIMIT_SECONDS for each struct log_limit (zero-initialised, static storage is
+ * usual); true when the caller may log now. The number held back since the last line goes to ret_suppressed
+ * (may be NULL). */
 #define LOG_LIMIT_SECONDS 10
 struct log_limit {
     uint64_t next_ns;

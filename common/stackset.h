@@ -1,11 +1,11 @@
 /* stackset: a self-contained set of weighted call stacks with everything needed to read it: one window of an
  * agent, one answer of a shard. Nothing in it points outside, so it can cross threads, wait in a queue, be
  * written to disk or merged with another.
- * Shapes:  ids are indexes in order of first appearance: string 0 is "", node 0 the root (no frame, parent 0).
- *          A stack is the node of its leaf; walking `parent` goes leaf -> root. Values are in profile units
+ * Shapes:  ids are indexes in order of first appearance: string 0 is "", node 0 the root (no frame, parent
+ * 0). A stack is the node of its leaf; walking `parent` goes leaf -> root. Values are in profile units
  *          divided by the scale (cpu: microseconds, scale 1000, unit nanoseconds).
- * Limits:  struct stackset_limits; an item over its limit makes the call return STACKSET_FULL, changes nothing.
- * Threads: one at a time.   Errors: STACKSET_FULL only. */
+ * Limits:  struct stackset_limits; an item over its limit makes the call return STACKSET_FULL, changes
+ * nothing. Threads: one at a time.   Errors: STACKSET_FULL only. */
 #ifndef COMMON_STACKSET_H
 #define COMMON_STACKSET_H
 
@@ -24,7 +24,8 @@
 
 /* body and ref by kind. The numbers are on the wire: never reuse one. */
 enum frame_kind {
-    FRAME_NATIVE = 0,      /* ref = executable, body = file offset of the instruction (of the call for non-leaf frames) */
+    FRAME_NATIVE =
+        0, /* ref = executable, body = file offset of the instruction (of the call for non-leaf frames) */
     FRAME_KERNEL = 1,      /* ref = function string, body = module string ("[kernel]", "[kvm]", "[bpf]") */
     FRAME_INTERPRETED = 2, /* ref = function string, body = file string, line = line */
     FRAME_MARKER = 3,      /* ref = text string: "[truncated]", "[stack lost: ring_full]" */
@@ -82,7 +83,7 @@ struct stackset {
     size_t bytes_used, bytes_room;
     struct stackset_string {
         uint32_t at, bytes;
-    } *strings;
+    } * strings;
     struct stackset_executable *executables;
     struct stackset_frame *frames;
     struct stackset_node *nodes;
@@ -104,16 +105,18 @@ size_t stackset_memory_bytes(const struct stackset *set);
 uint32_t stackset_string(struct stackset *set, const void *text, size_t bytes);
 uint32_t stackset_cstring(struct stackset *set, const char *text);
 /* Equal id bytes and kind are one executable; the first name stays. */
-uint32_t stackset_executable(struct stackset *set, const void *id, size_t id_bytes, enum executable_id_kind kind,
-                             uint32_t name);
-uint32_t stackset_frame(struct stackset *set, enum frame_kind kind, uint32_t ref, uint64_t body, uint32_t line);
+uint32_t stackset_executable(struct stackset *set, const void *id, size_t id_bytes,
+                             enum executable_id_kind kind, uint32_t name);
+uint32_t stackset_frame(struct stackset *set, enum frame_kind kind, uint32_t ref, uint64_t body,
+                        uint32_t line);
 uint32_t stackset_node(struct stackset *set, uint32_t parent, uint32_t frame);
 /* labels need not be sorted; count <= STACKSET_MAX_LABELS; names are distinct. */
 uint32_t stackset_series(struct stackset *set, const struct stackset_label *labels, uint32_t count);
 /* Adds to the row of (series, node). Values saturate at UINT64_MAX. */
 uint32_t stackset_add(struct stackset *set, uint32_t series, uint32_t node, uint64_t value, uint64_t count);
 
-/* Sorts rows by (series, node): the order of the wire. The row index is dropped: no stackset_add afterwards. */
+/* Sorts rows by (series, node): the order of the wire. The row index is dropped: no stackset_add afterwards.
+ */
 void stackset_sort_rows(struct stackset *set);
 
 /* Borrowed; NUL-terminated, length to ret_bytes when not NULL. */
@@ -122,7 +125,8 @@ const char *stackset_text(const struct stackset *set, uint32_t string, size_t *r
 uint32_t stackset_label_value(const struct stackset *set, uint32_t series, const char *name);
 
 /* Adds every row of from to into (strings, frames, nodes and series are translated).
- * Returns 0, or -E2BIG when into is full: rows that did not fit are counted in ret_lost_count (sum of counts). */
+ * Returns 0, or -E2BIG when into is full: rows that did not fit are counted in ret_lost_count (sum of
+ * counts). */
 int stackset_merge(struct stackset *into, const struct stackset *from, uint64_t *ret_lost_count);
 
 #endif

@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Copies text to valid, printable UTF-8: bytes that are not UTF-8 and control characters become \xHH (reversible, since
- * a backslash is written as \\). Always NUL-terminates; returns the length, cut at a character boundary to fit. */
+/* Copies text to valid, printable UTF-8: bytes that are not UTF-8 and control characters become \xHH
+ * (reversible, since a backslash is written as \\). Always NUL-terminates; returns the length, cut at a
+ * character boundary to fit. */
 size_t str_printable(char *out, size_t out_bytes, const void *text, size_t bytes);
 
-/* Length (1-4) of the UTF-8 character at text, 0 when the bytes there are not one (RFC 3629: no surrogates, shortest
- * form). bytes is what is left of the text. */
+/* Length (1-4) of the UTF-8 character at text, 0 when the bytes there are not one (RFC 3629: no surrogates,
+ * shortest form). bytes is what is left of the text. */
 size_t str_utf8_length(const void *text, size_t bytes);
 
 /* The whole of text must be digits of the base (2..16; no sign, prefix or space). 0 or -EINVAL / -ERANGE. */

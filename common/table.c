@@ -46,7 +46,8 @@ bool table_remove(struct table *table, uint64_t hash, uint32_t value)
         hole = (hole + 1) & table->mask;
     }
     /* Backward-shift deletion: close the hole so that no probe stops early. */
-    for (uint32_t at = (hole + 1) & table->mask; table->slots[at].value != TABLE_NONE; at = (at + 1) & table->mask) {
+    for (uint32_t at = (hole + 1) & table->mask; table->slots[at].value != TABLE_NONE;
+         at = (at + 1) & table->mask) {
         uint32_t home = (uint32_t)table->slots[at].hash & table->mask;
         if (((at - home) & table->mask) >= ((at - hole) & table->mask)) {
             table->slots[hole] = table->slots[at];
