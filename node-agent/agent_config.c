@@ -1,0 +1,101 @@
+#include "node-agent/agent_config.h"
+
+#include "common/log.h"
+#include "common/xalloc.h"
+#include "node-agent/sampler.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIELD(name) offsetof(struct agent_config, name)
+
+static const struct option_def defs[] = {
+    {"node", OPTION_STRING, FIELD(node), NULL, 0, 0, "NAME", "name of this node; default: the host's name",
+     'n'},
+    {"shards", OPTION_STRING, FIELD(shards), "tcp://127.0.0.1:4140", 0, 0, "ADDRESS,...",
+     "all aggregator shards; the node's name decides which one it streams to", 's'},
+    {"hz", OPTION_UINT, FIELD(hz), "99", SAMPLER_MIN_HZ, SAMPLER_MAX_HZ, "HZ",
+     "samples per second and busy CPU; read again on SIGHUP", 0},
+    {"event", OPTION_STRING, FIELD(event), "cpu-clock", 0, 0, "NAME",
+     "sampling clock: cpu-clock, or cycles where the hardware counts them", 0},
+    {"window", OPTION_DURATION, FIELD(window_ms), "10s", 1000, 60000, "TIME",
+     "samples are counted and sent per window of this length", 0},
+    {"queue-bytes", OPTION_BYTES, FIELD(queue_bytes), "16M", 1 << 16, 1ULL << 34, "BYTES",
+     "memory for windows no shard has acknowledged yet; over it the oldest are dropped and counted", 0},
+    {"ring-bytes", OPTION_BYTES, FIELD(ring_bytes), "0", 0, 1 << 26, "BYTES",
+     "size of one kernel ring buffer, a power of two; 0: by the number of CPUs", 0},
+    {"cpus", OPTION_STRING, FIELD(cpus), NULL, 0, 0, "LIST",
+     "CPUs to sample, such as 0-3,8; default: all that are online, new ones too", 0},
+    {"http", OPTION_STRING, FIELD(http), "127.0.0.1:7071", 0, 0, "HOST:PORT",
+     "where /metrics and /healthz are served; empty: nowhere", 0},
+    {"log-level", OPTION_STRING, FIELD(log_level), "info", 0, 0, "LEVEL", "error, warn, info or debug", 0},
+    {NULL, OPTION_STRING, 0, NULL, 0, 0, NULL, NULL, 0},
+};
+
+static const struct options_program program = {
+    .name = "node-agent",
+    .summary =
+        "Samples every process of this machine with eBPF and streams the counted stacks to fleetprof shards.",
+    .usage = "[OPTION]...",
+    .footer = "Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and CAP_SYSLOG.\n"
+              "SIGHUP reads --hz from the config file again; SIGTERM sends what is waiting, then ends.",
+    .defs = defs,
+};
+
+static int split_shards(struct agent_config *config, struct err *err)
+{
+    config->shard_list = xcalloc(AGENT_MAX_SHARDS, sizeof(*config->shard_list));
+    const char *at = config->shards ? config->shards : "";
+    while (*at) {
+        size_t bytes = strcspn(at, ", ");
+        if (bytes > 0) {
+            if (config->shard_count == AGENT_MAX_SHARDS)
+                return err_say(err, -EINVAL, "--shards: more than %u addresses", AGENT_MAX_SHARDS);
+            config->shard_list[config->shard_count++] = xmemdup_text(at, bytes);
+        }
+        at += bytes + (at[bytes] != '\0');
+    }
+    if (config->shard_count == 0)
+        return err_say(err, -EINVAL, "--shards: at least one address such as tcp://127.0.0.1:4140 is needed");
+    return 0;
+}
+
+static int check(struct agent_config *config, struct err *err)
+{
+    enum log_level level;
+    if (log_level_parse(config->log_level, &level) < 0)
+        return err_say(err, -EINVAL, "--log-level: '%s' is not error, warn, info or debug",
+                       config->log_level);
+    log_init("node-agent", level);
+    if (strcmp(config->event, "cpu-clock") != 0 && strcmp(config->event, "cycles") != 0)
+        return err_say(err, -EINVAL, "--event: '%s' is not cpu-clock or cycles", config->event);
+    if (config->ring_bytes & (config->ring_bytes - 1))
+        return err_say(err, -EINVAL, "--ring-bytes: %llu is not a power of two",
+                       (unsigned long long)config->ring_bytes);
+    if (!config->node || !config->node[0]) {
+        char host[256] = "";
+        if (gethostname(host, sizeof(host) - 1) == -1)
+            return err_set(err, -errno, "read the host's name (or give --node)");
+        free(config->node);
+        config->node = xstrdup(host);
+    }
+    return split_shards(config, err);
+}
+
+int agent_config_read(int argc, char **argv, struct agent_config *ret_config, struct err *err)
+{
+    *ret_config = (struct agent_config){.hz = 0};
+    int rc = options_read(&program, argc, argv, ret_config, NULL, NULL, err);
+    return rc == OPTIONS_RUN ? check(ret_config, err) : rc;
+}
+
+void agent_config_fini(struct agent_config *config)
+{
+    for (size_t i = 0; i < config->shard_count; i++)
+        free(config->shard_list[i]);
+    free(config->shard_list);
+    options_fini(&program, config);
+}
