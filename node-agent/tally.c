@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #define NS_PER_UNIT        1000u /* values are microseconds */
+#define FIRST_WINDOW_MS    1000u /* short, so that a new agent shows in the fleet at once */
 #define FRAME_CACHE_SLOTS  8192u
 #define SERIES_CACHE_SLOTS 1024u
 
@@ -43,6 +44,7 @@ struct tally {
     uint32_t window_ms;
     struct tally_window *window;
     uint64_t window_start_mono_ns;
+    uint64_t window_end_ms; /* wall clock */
     uint32_t window_number;
     uint64_t carry_ns; /* what the last rounding to microseconds left over: sums stay exact */
     struct cached_frame frames[FRAME_CACHE_SLOTS];
@@ -54,6 +56,7 @@ static void window_open(struct tally *tally, uint64_t now_wall_ms)
     tally->window = xcalloc(1, sizeof(*tally->window));
     tally->window->set = stackset_new(&STACKSET_DEFAULT_LIMITS);
     tally->window->start_ms = now_wall_ms;
+    tally->window_end_ms = now_wall_ms - now_wall_ms % tally->window_ms + tally->window_ms;
     tally->window_start_mono_ns = clock_mono_ns();
     tally->window_number++;
 }
@@ -67,6 +70,8 @@ struct tally *tally_new(const char *node, struct processes *processes, struct ka
     tally->kallsyms = kallsyms;
     tally->window_ms = window_ms;
     window_open(tally, clock_wall_ns() / CLOCK_NS_PER_MS);
+    if (tally->window_end_ms > tally->window->start_ms + FIRST_WINDOW_MS)
+        tally->window_end_ms = tally->window->start_ms + FIRST_WINDOW_MS;
     return tally;
 }
 
@@ -310,9 +315,8 @@ void tally_lost(struct tally *tally, enum tally_loss cause, uint64_t count)
 struct tally_window *tally_take(struct tally *tally, uint64_t now_wall_ms, bool flush)
 {
     struct tally_window *window = tally->window;
-    uint64_t end_ms = window->start_ms - window->start_ms % tally->window_ms + tally->window_ms;
     bool clock_stepped_back = now_wall_ms < window->start_ms;
-    if (!flush && now_wall_ms < end_ms && !clock_stepped_back)
+    if (!flush && now_wall_ms < tally->window_end_ms && !clock_stepped_back)
         return NULL;
     window->window_ms = (uint32_t)((clock_mono_ns() - tally->window_start_mono_ns) / CLOCK_NS_PER_MS);
     window_open(tally, now_wall_ms);
