@@ -114,14 +114,15 @@ TEST_SRC := $(wildcard tests/unit/test_*.c tests/bpf/test_*.c)
 TEST_BINS := $(patsubst tests/%.c,$(OUT)/tests/%,$(TEST_SRC))
 UNIT_BINS := $(filter $(OUT)/tests/unit/%,$(TEST_BINS))
 BPF_BINS := $(filter $(OUT)/tests/bpf/%,$(TEST_BINS))
-BENCH_SRC := $(wildcard tests/bench/*.c)
-BENCH_BINS := $(patsubst tests/%.c,$(OUT)/tests/%,$(BENCH_SRC))
+BENCH_BINS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/bench/bench_*.c))
+BENCH_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out tests/bench/bench_%,$(wildcard tests/bench/*.c)))
 tests: $(TEST_BINS)
 
+$(BENCH_BINS): $(BENCH_OBJS)
 $(TEST_BINS) $(BENCH_BINS): $(OUT)/tests/%: $(OUT)/obj/tests/%.o $(ARCHIVES)
 	$(call say,LINK,$@)
 	@mkdir -p $(dir $@)
-	$(Q)$(CC) $(LDFLAGS) $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS_tests) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS_tests) -o $@
 
 include tests/workloads/workloads.mk
 
