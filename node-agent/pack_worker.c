@@ -27,7 +27,7 @@ struct pack_part {
 
 struct pack_worker {
     struct images *images;
-    pack_part_fn on_part;
+    pack_worker_part_fn on_part;
     void *ctx;
     struct inbox *wishes;
     struct inbox *parts;
@@ -84,9 +84,10 @@ static void build(struct pack_worker *worker, const struct pack_wish *wish)
     int fd = -1;
     worker->failed = false;
     int rc = images_open_file(worker->images, wish->id, wish->id_bytes, &fd, name, sizeof(name), &err);
-    if (rc < 0)
-        fd = -1; /* pack_each says PACK_UNAVAILABLE with the reason in err */
-    rc = pack_each(fd, wish->id, wish->id_bytes, name, on_packed, worker, &err);
+    if (rc == 0)
+        rc = pack_each(fd, wish->id, wish->id_bytes, name, on_packed, worker, &err);
+    else
+        rc = pack_unavailable(wish->id, wish->id_bytes, name, err.text, on_packed, worker, &err);
     bool delivered = wait_for_room(worker, 1);
     if (rc == 0 && delivered)
         images_names_done(worker->images, wish->id, wish->id_bytes);
@@ -112,7 +113,8 @@ static void *run(void *ctx)
     return NULL;
 }
 
-struct pack_worker *pack_worker_open(uv_loop_t *loop, struct images *images, pack_part_fn on_part, void *ctx)
+struct pack_worker *pack_worker_open(uv_loop_t *loop, struct images *images, pack_worker_part_fn on_part,
+                                     void *ctx)
 {
     struct pack_worker *worker = xcalloc(1, sizeof(*worker));
     worker->images = images;

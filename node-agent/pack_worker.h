@@ -15,9 +15,10 @@
 
 struct pack_worker;
 /* One packed WIRE_PACK message; valid during the call. Each is answered later by pack_worker_part_done. */
-typedef void (*pack_part_fn)(const void *message, size_t bytes, void *ctx);
+typedef void (*pack_worker_part_fn)(const void *message, size_t bytes, void *ctx);
 
-struct pack_worker *pack_worker_open(uv_loop_t *loop, struct images *images, pack_part_fn on_part, void *ctx);
+struct pack_worker *pack_worker_open(uv_loop_t *loop, struct images *images, pack_worker_part_fn on_part,
+                                     void *ctx);
 void pack_worker_want(struct pack_worker *worker, const void *id, size_t id_bytes);
 /* rc as from shipper_send_pack: a negative one gives the rest of that pack up; the shard will ask again. */
 void pack_worker_part_done(struct pack_worker *worker, int rc);
