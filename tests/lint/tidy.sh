@@ -9,8 +9,16 @@ if ! command -v clang-tidy-14 > /dev/null; then
     tap_end
 fi
 list=${TIDY_FILES:-$(files 'common/*.c' 'node-agent/*.c' 'aggregator/*.c' 'cli/*.c' 'controller/*.c')}
-found=$(printf '%s\n' $list | xargs -r -n 1 -P 2 sh -c '
-    clang-tidy-14 --quiet --warnings-as-errors="*" "$1" -- -std=gnu11 -I. -I"$0/gen" -D_GNU_SOURCE \
-        -DFLEETPROF_VERSION="\"tidy\"" 2>/dev/null' "$out" | grep -E '(warning|error):' | sort -u)
+check() {
+    include="-include tests/lint/analyzer.h"
+    [ "$1" = common/err.c ] && include=""
+    # shellcheck disable=SC2086 # two words or none
+    clang-tidy-14 --quiet --warnings-as-errors='*' "$1" -- -std=gnu11 -I. -I"$2/gen" -D_GNU_SOURCE $include \
+        -DFLEETPROF_VERSION='"tidy"' 2> /dev/null
+}
+export -f check
+# Findings in system headers are not ours.
+found=$(printf '%s\n' $list | xargs -r -P 2 -I{} bash -c 'check "$1" "$2"' check {} "$out" |
+    grep -E '(warning|error):' | grep -v '^/usr/' | sort -u)
 tap "clang-tidy finds nothing" "$found"
 tap_end
