@@ -25,6 +25,7 @@ struct entry {
 } __attribute__((packed, aligned(4)));
 
 #define NAME_HEAD_BYTES 3u
+#define PADDING         "__pfx_"
 
 /* From an event, until the next read. */
 struct added {
@@ -110,9 +111,26 @@ static uint16_t module_number(struct kallsyms *kallsyms, const char *name, size_
     return (uint16_t)kallsyms->module_count++;
 }
 
+static bool is_last_name(const struct kallsyms *kallsyms, char kind, uint16_t module, const char *name,
+                         size_t name_bytes)
+{
+    if (kallsyms->count == 0)
+        return false;
+    const char *last = kallsyms->names + kallsyms->items[kallsyms->count - 1].name_at;
+    return memcmp(last, &module, sizeof(module)) == 0 && last[2] == kind &&
+           strncmp(last + NAME_HEAD_BYTES, name, name_bytes) == 0 &&
+           last[NAME_HEAD_BYTES + name_bytes] == '\0';
+}
+
 static void add_entry(struct kallsyms *kallsyms, uint64_t address, char kind, uint16_t module,
                       const char *name, size_t name_bytes)
 {
+    /* The padding before a function (CONFIG_CALL_PADDING) is a symbol of its own: it goes under the
+     * function's name, stored once, since the function is the next line of the table. */
+    if (name_bytes > strlen(PADDING) && memcmp(name, PADDING, strlen(PADDING)) == 0) {
+        name += strlen(PADDING);
+        name_bytes -= strlen(PADDING);
+    }
     if (name_bytes >= KALLSYMS_NAME_BYTES)
         name_bytes = KALLSYMS_NAME_BYTES - 1;
     size_t need = NAME_HEAD_BYTES + name_bytes + 1;
@@ -121,6 +139,11 @@ static void add_entry(struct kallsyms *kallsyms, uint64_t address, char kind, ui
     if (kallsyms->count == kallsyms->room) {
         kallsyms->room = kallsyms->room ? kallsyms->room * 2 : 4096;
         kallsyms->items = xrealloc_array(kallsyms->items, kallsyms->room, sizeof(*kallsyms->items));
+    }
+    if (is_last_name(kallsyms, kind, module, name, name_bytes)) {
+        uint32_t name_at = kallsyms->items[kallsyms->count - 1].name_at;
+        kallsyms->items[kallsyms->count++] = (struct entry){address, name_at};
+        return;
     }
     if (kallsyms->names_bytes + need > kallsyms->names_room) {
         kallsyms->names_room = kallsyms->names_room ? kallsyms->names_room * 2 : READ_BYTES;
@@ -171,7 +194,7 @@ static int compare_names(const struct kallsyms *kallsyms, const struct entry *a,
     size_t a_lines = strspn(a_name + NAME_HEAD_BYTES, "_"), b_lines = strspn(b_name + NAME_HEAD_BYTES, "_");
     if (a_lines != b_lines)
         return a_lines < b_lines ? -1 : 1;
-    return a->name_at < b->name_at ? -1 : 1;
+    return a->name_at < b->name_at ? -1 : a->name_at > b->name_at;
 }
 
 static int compare_entries(const void *left, const void *right, void *ctx)

@@ -6,6 +6,7 @@
  *           KALLSYMS_REREAD_MS, each time in vain twice as long after (up to KALLSYMS_REREAD_MAX_MS); KSYMBOL
  * events add and remove at once. Hidden addresses (kptr_restrict, no CAP_SYSLOG) or no table:
  * kallsyms_hidden() is true and every look-up answers -EACCES: the frame is shown as one marked unknown.
+ *           The padding before a function ("__pfx_NAME") counts as the function.
  * Limits:   KALLSYMS_MAX symbols, KALLSYMS_NAME_BYTES names, KALLSYMS_ADDED_MAX from events between two
  * reads. Memory 12 bytes a symbol + its name.   Threads: collector only. Source:   kernel/kallsyms.c;
  * proc(5). */

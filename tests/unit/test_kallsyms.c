@@ -76,6 +76,19 @@ static void names_addresses_of_an_unsorted_table(void **state)
     kallsyms_free(kallsyms);
 }
 
+static void padding_goes_under_its_functions_name(void **state)
+{
+    (void)state;
+    write_table(
+        "ffffffff81000000 T before\nffffffff81000ff0 T __pfx_schedule\nffffffff81001000 T schedule\n");
+    struct kallsyms *kallsyms = kallsyms_new(path);
+    assert_found(kallsyms, 0xffffffff81000fef, "before[kernel]");
+    assert_found(kallsyms, 0xffffffff81000ff0, "schedule[kernel]");
+    assert_found(kallsyms, 0xffffffff81001000, "schedule[kernel]");
+    assert_int_equal(2 * NAME_HEAD_BYTES + sizeof("before") + sizeof("schedule"), kallsyms->names_bytes);
+    kallsyms_free(kallsyms);
+}
+
 static void an_address_far_behind_a_symbol_has_no_name(void **state)
 {
     (void)state;
@@ -226,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_addresses_of_an_unsorted_table),
+        cmocka_unit_test(padding_goes_under_its_functions_name),
         cmocka_unit_test(an_address_far_behind_a_symbol_has_no_name),
         cmocka_unit_test(hidden_addresses_answer_eacces_and_are_looked_at_again),
         cmocka_unit_test(a_missing_table_is_a_hidden_one),
