@@ -29,13 +29,15 @@ static void on_piece(const char *piece, size_t bytes, void *ctx)
 
 typedef int (*demangle_fn)(const char *mangled, int options, demangle_callbackref callback, void *opaque);
 
-/* False when it is not a name of this language, or its text is longer than the limit. */
-static bool expand(demangle_fn demangle_name, const char *name, struct output *output)
+/* options: DMGL_VERBOSE is what c++filt uses. For C++ it writes std::string and its kin out in full; for Rust
+ * it would add the hashes that differ from build to build. False when it is not a name of this language, or
+ * its text is longer than the limit. */
+static bool expand(demangle_fn demangle_name, int options, const char *name, struct output *output)
 {
     output->bytes = 0;
     if (setjmp(output->full))
         return false;
-    return demangle_name(name, DMGL_PARAMS | DMGL_ANSI, on_piece, output) != 0 && output->bytes > 0;
+    return demangle_name(name, DMGL_PARAMS | DMGL_ANSI | options, on_piece, output) != 0 && output->bytes > 0;
 }
 
 /* Rust v0 names may bind any number of lifetimes ("for<'a, 'b ...>": F or D, then G and a base-62 number),
@@ -68,10 +70,11 @@ static bool expand_any(const char *name, struct output *output)
     memcpy(rust, name, strlen(name) + 1);
     cut_llvm_suffix(rust);
     if (str_starts(name, "_R"))
-        return !binds_too_much(rust) && expand(rust_demangle_callback, rust, output);
+        return !binds_too_much(rust) && expand(rust_demangle_callback, 0, rust, output);
     if (!str_starts(name, "_Z"))
         return false;
-    return expand(rust_demangle_callback, rust, output) || expand(cplus_demangle_v3_callback, name, output);
+    return expand(rust_demangle_callback, 0, rust, output) ||
+           expand(cplus_demangle_v3_callback, DMGL_VERBOSE, name, output);
 }
 
 size_t demangle(const char *raw, size_t raw_bytes, char *out, size_t out_bytes)
