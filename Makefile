@@ -172,7 +172,7 @@ fuzz: deps-test
 
 # ---- the rest -------------------------------------------------------------------------------
 bench: all workloads $(BENCH_BINS)
-	$(Q)tests/bench/run.sh
+	$(Q)tests/bench/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 format:
@@ -219,7 +219,7 @@ help:
 	@echo "make run  [SECONDS=n]  the same without the workloads"
 	@echo "make check             every test (root); check-unit, check-bpf, check-e2e, check-san are parts of it"
 	@echo "make fuzz [FUZZ_SECONDS=60]   every fuzzer for that long"
-	@echo "make bench             the benchmarks, a table of ratios measured side by side"
+	@echo "make bench [QUICK=1] [ONLY=name,...]   the benchmarks, a table of ratios measured side by side"
 	@echo "make lint | format | install [DESTDIR= PREFIX=] | deps | clean"
 
 -include $(shell find out -name '*.d' 2>/dev/null)

@@ -79,6 +79,8 @@ static void on_http(const struct http_request *request, struct http_response *re
     struct agent *agent = ctx;
     const char *path = http_request_path(request);
     if (strcmp(path, "/metrics") == 0) {
+        struct collector_figures figures = collector_figures(agent->collector);
+        agent_metrics_sampling(&figures, agent->images);
         response->content_type = "text/plain; version=0.0.4; charset=utf-8";
         metrics_print(&response->body);
     } else if (strcmp(path, "/healthz") == 0) {
@@ -102,10 +104,9 @@ static void on_http(const struct http_request *request, struct http_response *re
 static void on_update(uv_timer_t *timer)
 {
     struct agent *agent = timer->data;
-    struct collector_figures figures = collector_figures(agent->collector);
     struct shipper_ledger ledger = shipper_ledger(agent->shipper);
     atomic_store(&agent->connected, ledger.connected);
-    agent_metrics_update(&figures, &ledger, agent->images);
+    agent_metrics_shipping(&ledger);
 }
 
 /* ---- life ---- */

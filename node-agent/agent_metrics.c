@@ -44,22 +44,11 @@ static void update_tables(const struct collector_figures *figures)
                    figures->process[i]);
 }
 
-void agent_metrics_update(const struct collector_figures *figures, const struct shipper_ledger *ledger,
-                          struct images *images)
+void agent_metrics_sampling(const struct collector_figures *figures, struct images *images)
 {
     update_tables(figures);
     uint64_t images_count, open_count, dropped_count;
     images_counts(images, &images_count, &open_count, &dropped_count);
-    set_counter("fleetprof_agent_ledger_put_samples_total", "Samples in sealed windows, lost ones included.",
-                ledger->put_samples);
-    set_counter("fleetprof_agent_ledger_acked_samples_total", "Samples a shard has acknowledged.",
-                ledger->acked_samples);
-    set_counter("fleetprof_agent_ledger_lost_samples_total",
-                "Samples dropped before a shard acknowledged them.", ledger->lost_samples);
-    set_gauge("fleetprof_agent_ledger_waiting_samples", "Samples waiting for their acknowledgement.",
-              ledger->waiting_samples);
-    set_gauge("fleetprof_agent_connected", "1 while the last exchange with the shard went well.",
-              ledger->connected);
     set_counter("fleetprof_agent_truncated_samples_total", "Samples whose stack carries a marker frame.",
                 figures->truncated_count);
     set_gauge("fleetprof_agent_hz", "Sampling rate in force.", figures->hz);
@@ -73,6 +62,20 @@ void agent_metrics_update(const struct collector_figures *figures, const struct 
                 "Run time of the sampling program (needs kernel.bpf_stats_enabled).", figures->bpf_run_ns);
     set_gauge("fleetprof_agent_kernel_symbols_hidden",
               "1 when the kernel hides its addresses from the agent.", figures->kernel_symbols_hidden);
+}
+
+void agent_metrics_shipping(const struct shipper_ledger *ledger)
+{
+    set_counter("fleetprof_agent_ledger_put_samples_total", "Samples in sealed windows, lost ones included.",
+                ledger->put_samples);
+    set_counter("fleetprof_agent_ledger_acked_samples_total", "Samples a shard has acknowledged.",
+                ledger->acked_samples);
+    set_counter("fleetprof_agent_ledger_lost_samples_total",
+                "Samples dropped before a shard acknowledged them.", ledger->lost_samples);
+    set_gauge("fleetprof_agent_ledger_waiting_samples", "Samples waiting for their acknowledgement.",
+              ledger->waiting_samples);
+    set_gauge("fleetprof_agent_connected", "1 while the last exchange with the shard went well.",
+              ledger->connected);
 }
 
 static uint64_t resident_bytes(void)

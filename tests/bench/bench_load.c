@@ -1,7 +1,8 @@
-/* bench_load: a fleet of synthetic agents over real connections: hello, windows in order, acknowledgements, symbol packs.
- * Prints one JSON object with what was sent and how long it took; the caller reads the shards' CPU time around it.
- *   bench_load --shards tcp://...,tcp://... [--agents 100] [--windows 90] [--rows 500] [--in-flight 64] [--seed 1]
- * Windows end now and reach windows * 10 s into the past. Every batch must be STORED, else the exit status is 1. */
+/* bench_load: a fleet of synthetic agents over real connections: hello, windows in order, acknowledgements,
+ * symbol packs. Prints one JSON object with what was sent and how long it took; the caller reads the shards'
+ * CPU time around it. bench_load --shards tcp://...,tcp://... [--agents 100] [--windows 90] [--rows 500]
+ * [--in-flight 64] [--seed 1] Windows end now and reach windows * 10 s into the past. Every batch must be
+ * STORED, else the exit status is 1. */
 #include "common/clock.h"
 #include "common/hashring.h"
 #include "common/inbox.h"
@@ -56,7 +57,8 @@ struct load {
     struct inbox *inbox;
     struct buf buf;
     uint64_t base_ms;
-    uint64_t batches, rows, samples, first_bytes, first_rows, steady_bytes, steady_rows, steady_samples, packs, failures;
+    uint64_t batches, rows, samples, first_bytes, first_rows, steady_bytes, steady_rows, steady_samples,
+        packs, failures;
     uint32_t under_way, finished;
 };
 
@@ -298,10 +300,13 @@ int main(int argc, char **argv)
         .settings = {.agents = 100, .windows = 90, .rows = 500, .in_flight = 64, .seed = 1},
         .buf = buf_init(LINK_MESSAGE_BYTES),
     };
-    static const struct option options[] = {
-        {"shards", required_argument, NULL, 's'}, {"agents", required_argument, NULL, 'a'},
-        {"windows", required_argument, NULL, 'w'}, {"rows", required_argument, NULL, 'r'},
-        {"in-flight", required_argument, NULL, 'i'}, {"seed", required_argument, NULL, 'S'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"shards", required_argument, NULL, 's'},
+                                            {"agents", required_argument, NULL, 'a'},
+                                            {"windows", required_argument, NULL, 'w'},
+                                            {"rows", required_argument, NULL, 'r'},
+                                            {"in-flight", required_argument, NULL, 'i'},
+                                            {"seed", required_argument, NULL, 'S'},
+                                            {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         uint64_t number = optarg ? strtoull(optarg, NULL, 10) : 0;
         if (c == 's')
@@ -327,12 +332,14 @@ int main(int argc, char **argv)
     load.inbox = inbox_open_thread(1 << 20);
     open_fleet(&load);
     double seconds = run(&load);
-    printf("{\"agents\": %u, \"batches\": %llu, \"rows\": %llu, \"samples\": %llu, \"packs\": %llu, \"seconds\": %.3f, "
-           "\"bytes_per_row_first\": %.2f, \"bytes_per_row_steady\": %.2f, \"bytes_per_sample_steady\": %.2f, "
-           "\"failures\": %llu}\n",
-           load.settings.agents, (unsigned long long)load.batches, (unsigned long long)load.rows,
-           (unsigned long long)load.samples, (unsigned long long)load.packs, seconds,
-           ratio(load.first_bytes, load.first_rows), ratio(load.steady_bytes, load.steady_rows),
-           ratio(load.steady_bytes, load.steady_samples), (unsigned long long)load.failures);
+    printf(
+        "{\"agents\": %u, \"batches\": %llu, \"rows\": %llu, \"samples\": %llu, \"packs\": %llu, "
+        "\"seconds\": %.3f, "
+        "\"bytes_per_row_first\": %.2f, \"bytes_per_row_steady\": %.2f, \"bytes_per_sample_steady\": %.2f, "
+        "\"failures\": %llu}\n",
+        load.settings.agents, (unsigned long long)load.batches, (unsigned long long)load.rows,
+        (unsigned long long)load.samples, (unsigned long long)load.packs, seconds,
+        ratio(load.first_bytes, load.first_rows), ratio(load.steady_bytes, load.steady_rows),
+        ratio(load.steady_bytes, load.steady_samples), (unsigned long long)load.failures);
     return load.failures ? 1 : 0;
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL_SERVICES   8u  /* per node */
-#define MODEL_DEPTH      56u /* depths are uniform in 1..MODEL_DEPTH: mean 28 */
-#define SAMPLE_VALUE_US  10101u /* one sample at 99 Hz */
+#define MODEL_SERVICES  8u     /* per node */
+#define MODEL_DEPTH     56u    /* depths are uniform in 1..MODEL_DEPTH: mean 28 */
+#define SAMPLE_VALUE_US 10101u /* one sample at 99 Hz */
 
 /* A stack of the universe: a chain of functions, root first; the executable of a function is fixed. */
 struct model_stack {
@@ -123,7 +123,8 @@ static uint32_t add_series(struct stackset *set, const char *node, uint32_t serv
 {
     char process[32], container[80];
     snprintf(process, sizeof(process), "service-%u", service);
-    snprintf(container, sizeof(container), "%016x%016x%016x%016x", service, service * 7, service * 13, service * 31);
+    snprintf(container, sizeof(container), "%016x%016x%016x%016x", service, service * 7, service * 13,
+             service * 31);
     const struct stackset_label labels[] = {
         {stackset_cstring(set, "node"), stackset_cstring(set, node)},
         {stackset_cstring(set, "process"), stackset_cstring(set, process)},
@@ -146,11 +147,13 @@ struct fleet_node *fleet_node_new(const struct fleet_model *model, uint32_t numb
     /* Three windows' worth of rows: from window to window about a third of them shows. */
     for (uint32_t i = 0; i < model->rows_per_window * 3; i++) {
         uint32_t stack = pick_stack(model, &node->random);
-        stackset_add(node->set, series[stack % MODEL_SERVICES], add_stack(node->set, &model->stacks[stack]), 1, 1);
+        stackset_add(node->set, series[stack % MODEL_SERVICES], add_stack(node->set, &model->stacks[stack]),
+                     1, 1);
     }
     while (node->set->row_count < model->rows_per_window * 3) {
         uint32_t stack = (uint32_t)(next(&node->random) % MODEL_STACKS);
-        stackset_add(node->set, series[stack % MODEL_SERVICES], add_stack(node->set, &model->stacks[stack]), 1, 1);
+        stackset_add(node->set, series[stack % MODEL_SERVICES], add_stack(node->set, &model->stacks[stack]),
+                     1, 1);
     }
     stackset_sort_rows(node->set);
     node->universe_count = node->set->row_count;

@@ -1,8 +1,8 @@
-/* fleet_model: a seeded fleet: what each of N nodes sends per window, with realistic sharing of executables, call-tree
- * prefixes and popularity (Zipf), so that sizes and speeds measured with it mean something.
- * Shapes:  a universe of MODEL_STACKS stacks over MODEL_EXECUTABLES executables, mean depth about 28; a node runs a few
- *          services and so sees a part of it; each window holds about rows_per_window rows of it.
- * Threads: a model may be read by one thread; the same seed gives the same fleet on every machine. */
+/* fleet_model: a seeded fleet: what each of N nodes sends per window, with realistic sharing of executables,
+ * call-tree prefixes and popularity (Zipf), so that sizes and speeds measured with it mean something. Shapes:
+ * a universe of MODEL_STACKS stacks over MODEL_EXECUTABLES executables, mean depth about 28; a node runs a
+ * few services and so sees a part of it; each window holds about rows_per_window rows of it. Threads: a model
+ * may be read by one thread; the same seed gives the same fleet on every machine. */
 #ifndef TESTS_BENCH_FLEET_MODEL_H
 #define TESTS_BENCH_FLEET_MODEL_H
 
