@@ -8,41 +8,83 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* glibc compiles a{m,n} by copying a, so nested repeats multiply: what an expression may unfold to at most.
- */
-#define REGEX_UNFOLDED_BYTES 16384u
+/* glibc compiles a{m,n} and a+ by copying a, so nested repeats multiply, and its tables are quadratic in the
+ * number of states: what an expression may unfold to at most, in atoms. */
+#define REGEX_UNFOLDED_ATOMS 2048u
+#define REGEX_MAX_GROUPS     64u /* nested */
 
 /* ---- regular expressions ---- */
 
-/* Upper bound of an interval "{m,n}" at text (past the brace), at least 1. */
-static uint64_t interval_bound(const char *text)
+/* Past a bracket expression that begins at p ('['); an unclosed one ends with the text (regcomp refuses it).
+ */
+static const char *skip_bracket(const char *p)
 {
-    uint64_t bound = 1, number = 0;
-    for (; *text && *text != '}'; text++) {
-        number = isdigit((unsigned char)*text) ? number * 10 + (uint64_t)(*text - '0') : 0;
-        if (number > REGEX_UNFOLDED_BYTES)
-            return number;
-        bound = number > bound ? number : bound;
+    p++;
+    if (*p == '^')
+        p++;
+    if (*p == ']')
+        p++;
+    while (*p && *p != ']') {
+        if (*p == '[' && p[1] && strchr(":.=", p[1])) {
+            const char close[] = {p[1], ']', '\0'};
+            const char *end = strstr(p + 2, close);
+            p = end ? end + 2 : p + 1;
+        } else {
+            p++;
+        }
     }
+    return *p ? p + 1 : p;
+}
+
+/* Upper bound of an interval whose '{' is at *p, at least 2; moves *p to its last character. */
+static uint64_t read_interval(const char **p)
+{
+    uint64_t bound = 2, number = 0;
+    const char *end = *p + strcspn(*p, "}");
+    for (const char *at = *p + 1; at < end; at++) {
+        number = isdigit((unsigned char)*at) ? number * 10 + (uint64_t)(*at - '0') : 0;
+        bound = number > bound ? number : bound;
+        if (bound > REGEX_UNFOLDED_ATOMS)
+            break;
+    }
+    *p = *end ? end : end - 1;
     return bound;
 }
 
-/* Refuses what the C library would take unbounded memory or time for; the rest is a finite automaton. */
+/* Refuses what the C library would take unbounded memory or time for; the rest is a small finite automaton.
+ * An expression is read as atoms (a character, a bracket, a group) with repeats after them; groups[] holds,
+ * for each open group, the atoms before its last atom; last is what the last atom unfolds to. */
 static int check_regex_cost(const char *regex, struct err *err)
 {
-    uint64_t unfolded_bytes = strlen(regex);
-    if (unfolded_bytes > LABELS_REGEX_BYTES)
+    uint64_t groups[REGEX_MAX_GROUPS] = {0}, last = 0;
+    uint32_t depth = 0;
+    if (strlen(regex) > LABELS_REGEX_BYTES)
         return err_say(err, -E2BIG, "regular expression longer than %d bytes", LABELS_REGEX_BYTES);
     for (const char *p = regex; *p; p++) {
-        if (*p == '\\' && p[1]) {
+        if (*p == '*' || *p == '?' || *p == '+' || *p == '{') {
+            last *= *p == '{' ? read_interval(&p) : 2;
+        } else if (*p == ')') {
+            if (depth == 0) /* it would close the group that anchors the expression */
+                return err_say(err, -EINVAL, "regular expression \"%s\": unmatched )", regex);
+            last += groups[depth--] + 1;
+        } else {
+            groups[depth] += last;
+            last = 1;
+        }
+        if (groups[depth] + last > REGEX_UNFOLDED_ATOMS)
+            return err_say(err, -E2BIG, "the repeats in regular expression \"%s\" multiply to too much",
+                           regex);
+        if (*p == '(') {
+            if (++depth == REGEX_MAX_GROUPS)
+                return err_say(err, -E2BIG, "more than %u nested groups in a regular expression",
+                               REGEX_MAX_GROUPS);
+            groups[depth] = last = 0;
+        } else if (*p == '[') {
+            p = skip_bracket(p) - 1;
+        } else if (*p == '\\' && p[1]) {
             p++;
             if (isdigit((unsigned char)*p))
                 return err_say(err, -EINVAL, "back-references (\\%c) are not supported in \"%s\"", *p, regex);
-        } else if (*p == '{') {
-            unfolded_bytes *= interval_bound(p + 1);
-            if (unfolded_bytes > REGEX_UNFOLDED_BYTES)
-                return err_say(err, -E2BIG, "the repeats in regular expression \"%s\" multiply to too much",
-                               regex);
         }
     }
     return 0;
