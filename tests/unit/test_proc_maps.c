@@ -156,19 +156,21 @@ static void finds_our_own_code_by_its_path_device_and_inode(void **state)
 static void reads_back_a_mapped_file_with_spaces_and_newline_in_its_name(void **state)
 {
     (void)state;
-    static const char NAME[] = "/tmp/fleetprof maps\n(deleted) test";
-    int fd = open(NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    char name[64], deleted[80];
+    snprintf(name, sizeof(name), "/tmp/fleetprof maps\n(deleted) %d", getpid());
+    snprintf(deleted, sizeof(deleted), "%s (deleted)", name);
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 4096), 0);
     void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
     assert_ptr_not_equal(code, MAP_FAILED);
     struct seen seen = {.address = (uintptr_t)code};
     assert_int_equal(proc_maps_each(getpid(), on_map, &seen), 0);
-    assert_string_equal(seen.path, NAME);
-    unlink(NAME);
+    assert_string_equal(seen.path, name);
+    unlink(name);
     seen = (struct seen){.address = (uintptr_t)code};
     assert_int_equal(proc_maps_each(getpid(), on_map, &seen), 0);
-    assert_string_equal(seen.path, "/tmp/fleetprof maps\n(deleted) test (deleted)");
+    assert_string_equal(seen.path, deleted);
     munmap(code, 4096);
     close(fd);
 }
@@ -179,8 +181,7 @@ static void a_mapped_file_with_a_path_over_the_limit_hides_nothing(void **state)
 {
     (void)state;
     char part[201], cwd[4096];
-    memset(part, 'd', 200);
-    part[200] = '\0';
+    snprintf(part, sizeof(part), "%0200d", getpid());
     assert_non_null(getcwd(cwd, sizeof(cwd)));
     assert_int_equal(chdir("/tmp"), 0);
     for (int i = 0; i < 22; i++) {
