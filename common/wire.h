@@ -74,8 +74,8 @@ struct wire_session;
 struct wire_session *wire_session_new(uint64_t id, uint32_t node_limit);
 void wire_session_free(struct wire_session *session); /* NULL is fine */
 uint64_t wire_session_id(const struct wire_session *session);
-/* Would set fit, if all of it were new? A set always fits an empty session. */
-bool wire_session_fits(const struct wire_session *session, const struct stackset *set);
+/* Would what is new in set fit? A set always fits an empty session. */
+bool wire_session_fits(struct wire_session *session, const struct stackset *set);
 size_t wire_session_memory_bytes(const struct wire_session *session);
 
 struct wire_batch {

@@ -41,6 +41,7 @@ _Static_assert(sizeof(struct key_hash) == 16 && sizeof(struct key_executable) ==
 struct wire_session {
     uint64_t id;
     uint32_t node_limit;
+    bool looking; /* know_all gives out no ids */
     struct known strings, executables, frames, nodes, series;
 };
 
@@ -72,16 +73,29 @@ static void append_item(struct known *known, const void *key, size_t item_bytes)
     known->count++;
 }
 
-/* The id of key, given out now if it is new. first: ids below it are not in the index (string 0, the root).
- */
-static inline uint32_t know(struct known *known, const void *key, size_t item_bytes, uint32_t first)
+/* What know() says in place of an id while the session is only looking. No id is as large, so nothing that
+ * refers to an unknown item is found either. */
+#define UNKNOWN UINT32_MAX
+
+static inline uint32_t find(const struct known *known, const void *key, size_t item_bytes)
 {
-    if (known->slots) {
-        uint32_t at = (uint32_t)XXH3_64bits(key, item_bytes) & known->mask;
-        for (; known->slots[at] != 0; at = (at + 1) & known->mask)
-            if (memcmp(known->items + (known->slots[at] - 1) * item_bytes, key, item_bytes) == 0)
-                return known->slots[at] - 1;
-    }
+    if (!known->slots)
+        return UNKNOWN;
+    uint32_t at = (uint32_t)XXH3_64bits(key, item_bytes) & known->mask;
+    for (; known->slots[at] != 0; at = (at + 1) & known->mask)
+        if (memcmp(known->items + (known->slots[at] - 1) * item_bytes, key, item_bytes) == 0)
+            return known->slots[at] - 1;
+    return UNKNOWN;
+}
+
+/* The id of key, given out now if it is new (UNKNOWN when looking). first: ids below it are not in the index
+ * (string 0, the root). */
+static inline uint32_t know(struct known *known, const void *key, size_t item_bytes, uint32_t first,
+                            bool looking)
+{
+    uint32_t there = find(known, key, item_bytes);
+    if (there != UNKNOWN || looking)
+        return there;
     append_item(known, key, item_bytes);
     if (!known->slots || (uint64_t)known->count * 4 > ((uint64_t)known->mask + 1) * 3)
         grow_slots(known, first, item_bytes);
@@ -123,23 +137,6 @@ uint64_t wire_session_id(const struct wire_session *session)
     return session->id;
 }
 
-static bool has_room(const struct known *known, uint32_t more, uint32_t limit)
-{
-    return (uint64_t)known->count + more <= limit;
-}
-
-bool wire_session_fits(const struct wire_session *session, const struct stackset *set)
-{
-    bool empty = session->nodes.count == 1 && session->strings.count == 1 && session->series.count == 0 &&
-                 session->frames.count == 0 && session->executables.count == 0;
-    uint32_t limit = session->node_limit;
-    return empty || (has_room(&session->nodes, set->node_count, limit) &&
-                     has_room(&session->frames, set->frame_count, limit) &&
-                     has_room(&session->strings, set->string_count, limit) &&
-                     has_room(&session->series, set->series_count, limit / 4) &&
-                     has_room(&session->executables, set->executable_count, limit / 4));
-}
-
 static size_t known_bytes(const struct known *known, size_t item_bytes)
 {
     return known->room * item_bytes + (known->slots ? ((size_t)known->mask + 1) * sizeof(*known->slots) : 0);
@@ -162,7 +159,7 @@ static void know_strings(struct wire_session *session, const struct stackset *se
         size_t bytes;
         const char *text = stackset_text(set, i, &bytes);
         struct key_hash key = {.hash = XXH3_128bits(text, bytes)};
-        ids->strings[i] = know(&session->strings, &key, sizeof(key), 1);
+        ids->strings[i] = know(&session->strings, &key, sizeof(key), 1, session->looking);
     }
 }
 
@@ -173,7 +170,7 @@ static void know_executables(struct wire_session *session, const struct stackset
         const struct stackset_executable *e = &set->executables[i];
         struct key_executable key = {.id_bytes = e->id_bytes, .id_kind = e->id_kind};
         memcpy(key.id, e->id, e->id_bytes);
-        ids->executables[i] = know(&session->executables, &key, sizeof(key), 0);
+        ids->executables[i] = know(&session->executables, &key, sizeof(key), 0, session->looking);
     }
 }
 
@@ -186,7 +183,7 @@ static void know_frames(struct wire_session *session, const struct stackset *set
         key.ref = frame->kind == FRAME_NATIVE ? ids->executables[frame->ref] : ids->strings[frame->ref];
         if (frame->kind == FRAME_KERNEL || frame->kind == FRAME_INTERPRETED)
             key.body = ids->strings[frame->body];
-        ids->frames[i] = know(&session->frames, &key, sizeof(key), 0);
+        ids->frames[i] = know(&session->frames, &key, sizeof(key), 0, session->looking);
     }
 }
 
@@ -197,7 +194,7 @@ static void know_nodes(struct wire_session *session, const struct stackset *set,
     for (uint32_t i = 1; i < set->node_count; i++) {
         const struct stackset_node *node = &set->nodes[i];
         struct key_node key = {.parent = ids->nodes[node->parent], .frame = ids->frames[node->frame]};
-        ids->nodes[i] = know(&session->nodes, &key, sizeof(key), 1);
+        ids->nodes[i] = know(&session->nodes, &key, sizeof(key), 1, session->looking);
     }
 }
 
@@ -212,8 +209,46 @@ static void know_series(struct wire_session *session, const struct stackset *set
             labels[k] = (struct stackset_label){ids->strings[label->name], ids->strings[label->value]};
         }
         struct key_hash key = {.hash = XXH3_128bits(labels, series->label_count * sizeof(*labels))};
-        ids->series[i] = know(&session->series, &key, sizeof(key), 0);
+        ids->series[i] = know(&session->series, &key, sizeof(key), 0, session->looking);
     }
+}
+
+/* The session ids of everything in set (free ids->strings). */
+static void know_all(struct wire_session *session, const struct stackset *set, struct wire_ids *ids)
+{
+    wire_ids_alloc(ids, set);
+    know_strings(session, set, ids);
+    know_executables(session, set, ids);
+    know_frames(session, set, ids);
+    know_nodes(session, set, ids);
+    know_series(session, set, ids);
+}
+
+static bool has_room(const struct known *known, const uint32_t *ids, uint32_t count, uint32_t limit)
+{
+    uint64_t total = known->count;
+    for (uint32_t i = 0; i < count; i++)
+        total += ids[i] == UNKNOWN;
+    return total <= limit;
+}
+
+bool wire_session_fits(struct wire_session *session, const struct stackset *set)
+{
+    if (session->nodes.count == 1 && session->strings.count == 1 && session->series.count == 0 &&
+        session->frames.count == 0 && session->executables.count == 0)
+        return true;
+    struct wire_ids ids;
+    session->looking = true;
+    know_all(session, set, &ids);
+    session->looking = false;
+    uint32_t limit = session->node_limit;
+    bool fits = has_room(&session->nodes, ids.nodes, set->node_count, limit) &&
+                has_room(&session->frames, ids.frames, set->frame_count, limit) &&
+                has_room(&session->strings, ids.strings, set->string_count, limit) &&
+                has_room(&session->series, ids.series, set->series_count, limit / 4) &&
+                has_room(&session->executables, ids.executables, set->executable_count, limit / 4);
+    free(ids.strings);
+    return fits;
 }
 
 static Fleetprof__Counter **copy_counters(const struct wire_counter *counters, size_t count)
@@ -234,13 +269,7 @@ int wire_encode_batch(struct wire_session *session, const struct wire_batch *bat
                       const struct stackset *set, uint64_t route, struct buf *out, struct err *err)
 {
     struct wire_ids ids;
-    wire_ids_alloc(&ids, set);
-    know_strings(session, set, &ids);
-    know_executables(session, set, &ids);
-    know_frames(session, set, &ids);
-    know_nodes(session, set, &ids);
-    know_series(session, set, &ids);
-
+    know_all(session, set, &ids);
     Fleetprof__Batch *message = xmalloc(sizeof(*message));
     fleetprof__batch__init(message);
     message->session = session->id;

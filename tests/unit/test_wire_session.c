@@ -225,6 +225,24 @@ static void an_empty_window_is_a_small_message(void **state)
     stackset_free(set);
 }
 
+static void a_set_that_is_known_fits_a_full_session(void **state)
+{
+    (void)state;
+    uint64_t seed = 4;
+    struct stackset *set = random_stackset(&seed, 60);
+    struct wire_session *session = wire_session_new(1, set->node_count + 1);
+    struct buf message = encode(session, 1, set);
+    buf_fini(&message);
+    assert_true(wire_session_fits(session, set));
+    uint32_t marker = stackset_frame(set, FRAME_MARKER, stackset_cstring(set, "[new]"), 0, 0);
+    uint32_t node = stackset_node(set, STACKSET_ROOT, marker);
+    assert_true(wire_session_fits(session, set));
+    stackset_node(set, node, marker);
+    assert_false(wire_session_fits(session, set));
+    wire_session_free(session);
+    stackset_free(set);
+}
+
 static void a_session_is_bounded_and_takes_at_most_24_bytes_a_node(void **state)
 {
     (void)state;
@@ -263,6 +281,7 @@ int main(void)
         cmocka_unit_test(only_new_definitions_are_sent),
         cmocka_unit_test(the_windows_ledger_travels_with_the_rows),
         cmocka_unit_test(an_empty_window_is_a_small_message),
+        cmocka_unit_test(a_set_that_is_known_fits_a_full_session),
         cmocka_unit_test(a_session_is_bounded_and_takes_at_most_24_bytes_a_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
