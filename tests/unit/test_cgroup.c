@@ -68,7 +68,7 @@ static const struct fixture FIXTURES[] = {
      ID, HASH},
     /* nested: kind, systemd inside a container, docker in a pod */
     {"/docker/" ID2 "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
-                    "kubelet-kubepods-burstable-pod" UIDU ".slice/cri-containerd-" ID ".scope",
+     "kubelet-kubepods-burstable-pod" UIDU ".slice/cri-containerd-" ID ".scope",
      ID, UID},
     {"/docker/" ID2 "/kubelet/kubepods/besteffort/pod" UID "/" ID, ID, UID},
     {"/docker/" ID2 "/kubelet.slice/kubelet.service", ID2, ""},
