@@ -1,7 +1,7 @@
 /* backoff: how long to wait before the next try: doubling from a least to a most, with jitter so that many
- * clients that failed together do not come back together. Shapes:  the n-th delay is uniform in [d/2, d], d =
- * min(max_ms, min_ms * 2^n). After backoff_reset n is 0 again. Units:   ms.   Threads: one.   Errors: none.
- */
+ * clients that failed together do not come back together.
+ * Shapes:  the n-th delay is uniform in [d/2, d], d = min(max_ms, min_ms * 2^n); backoff_reset sets n to 0.
+ * Units:   ms.   Threads: one.   Errors: none. */
 #ifndef COMMON_BACKOFF_H
 #define COMMON_BACKOFF_H
 

@@ -1,8 +1,9 @@
 /* inbox: messages from any thread to the one that owns the state, in order.
- * The receiver is either a libuv loop (inbox_open_loop: on_message runs on the loop thread) or a plain thread
- * that blocks in inbox_wait. Limits:    limit_count messages (at least 1); inbox_put then returns -EAGAIN and
- * the sender keeps the message. Ownership: a message that was put belongs to the receiver. Threads: put from
- * any; everything else from the owner. */
+ * The receiver is either a libuv loop (inbox_open_loop: on_message runs on the loop thread) or a plain
+ * thread that blocks in inbox_wait.
+ * Limits:    limit_count messages (at least 1); inbox_put then returns -EAGAIN, the sender keeps the message.
+ * Ownership: a message that was put belongs to the receiver.
+ * Threads:   put from any; everything else from the owner. */
 #ifndef COMMON_INBOX_H
 #define COMMON_INBOX_H
 

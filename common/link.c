@@ -466,10 +466,11 @@ static void on_client_aio(void *arg)
     nng_msg_free(reply);
 }
 
-static int new_call_locked(struct link_client *client, struct call **ret_call)
+static struct call *new_call_locked(struct link_client *client, int *ret_rc)
 {
+    *ret_rc = -EAGAIN;
     if (client->call_count >= LINK_CALLS_MAX)
-        return -EAGAIN;
+        return NULL;
     struct call *call = xcalloc(1, sizeof(*call));
     call->client = client;
     int rv = nng_ctx_open(&call->ctx, client->socket);
@@ -477,29 +478,30 @@ static int new_call_locked(struct link_client *client, struct call **ret_call)
         nng_ctx_close(call->ctx);
     if (rv != 0) {
         free(call);
-        return errno_of(rv);
+        *ret_rc = errno_of(rv);
+        return NULL;
     }
     call->next = client->calls;
     client->calls = call;
     client->call_count++;
-    *ret_call = call;
-    return 0;
+    return call;
 }
 
-static int take_call(struct link_client *client, struct call **ret_call)
+/* NULL: the reason is in ret_rc. */
+static struct call *take_call(struct link_client *client, int *ret_rc)
 {
-    int rc = 0;
+    struct call *call = NULL;
     pthread_mutex_lock(&client->lock);
     if (client->closing) {
-        rc = -ECANCELED;
+        *ret_rc = -ECANCELED;
     } else if (client->idle) {
-        *ret_call = client->idle;
-        client->idle = client->idle->next_idle;
+        call = client->idle;
+        client->idle = call->next_idle;
     } else {
-        rc = new_call_locked(client, ret_call);
+        call = new_call_locked(client, ret_rc);
     }
     pthread_mutex_unlock(&client->lock);
-    return rc;
+    return call;
 }
 
 int link_call(struct link_client *client, const void *data, size_t bytes, int timeout_ms,
@@ -512,9 +514,9 @@ int link_call(struct link_client *client, const void *data, size_t bytes, int ti
         return -ENOMEM;
     if (bytes)
         memcpy(nng_msg_body(message), data, bytes);
-    struct call *call = NULL;
-    int rc = take_call(client, &call);
-    if (rc < 0) {
+    int rc = 0;
+    struct call *call = take_call(client, &rc);
+    if (!call) {
         nng_msg_free(message);
         return rc;
     }

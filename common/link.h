@@ -1,24 +1,27 @@
 /* link: nng request/reply with deadlines, receive limits and no shared state. The only file that knows nng.
- * Shapes:   addresses "tcp://host:port" (tls+tcp:// comes with the security work). A message is bytes; wire.h
- * says what is in it. Limits:   LINK_MESSAGE_BYTES is set as receive limit on every socket (nng's default is
- * none, FAILURES T5); a peer that claims more loses its own connection. LINK_CALLS_MAX calls under way per
- * client, LINK_CONNECTIONS_MAX connections per server (more are closed at once). Threads:  callbacks run on
- * nng's own threads: they hand the message over (inbox_put) and return; they must not block, free or close
- * anything of link. Errors:   -ECONNREFUSED no connection within the deadline, nothing was sent; -ETIMEDOUT
- * sent, no reply; -ECONNRESET sent, then the connection was lost: in these two cases the peer may have acted
- * on the request; -EADDRINUSE, -ECANCELED (closing), -EMSGSIZE, -EINVAL (address), -ENOMEM, -EIO. Source:
- * nng 1.5.2 src/sp/protocol/reqrep0/req.c, src/core/{socket,aio,taskq}.c:
- *           - with NNG_OPT_REQ_RESENDTIME infinite a request is sent once; when its connection dies it fails
- * at once and is not sent on the next one. With any other value it is sent again on the next connection.
- *           - the redial delay is random() % step with step doubling from 100 ms to 10 s, but the random
- * number is signed there: half of the redials come at once, the other half uniform in [0, step). Bounded (at
- * 10 s on average a dial every 2.5 s) and well spread, but there is no least delay.
- *           - a TCP connection whose peer vanished without a word stays "ready" until the kernel gives it up
- * (about 15 minutes), and a dial into a black hole takes the kernel about 2 minutes. So link itself drops a
+ * Shapes:   addresses "tcp://host:port" (tls+tcp:// comes with the security work). A message is bytes;
+ *           wire.h says what is in it.
+ * Limits:   LINK_MESSAGE_BYTES is set as receive limit on every socket (nng's default is none, FAILURES T5);
+ *           a peer that claims more loses its own connection. LINK_CALLS_MAX calls under way per client,
+ *           LINK_CONNECTIONS_MAX connections per server (more are closed at once).
+ * Threads:  callbacks run on nng's own threads: they hand the message over (inbox_put) and return; they must
+ *           not block, free or close anything of link.
+ * Errors:   -ECONNREFUSED no connection within the deadline, nothing was sent; -ETIMEDOUT sent, no reply;
+ *           -ECONNRESET sent, then the connection was lost: in these two cases the peer may have acted on the
+ *           request; -EADDRINUSE, -ECANCELED (closing), -EMSGSIZE, -EINVAL (address), -ENOMEM, -EIO.
+ * Source:   nng 1.5.2 src/sp/protocol/reqrep0/req.c, src/core/{socket,aio,taskq}.c:
+ *           - With NNG_OPT_REQ_RESENDTIME infinite a request is sent once; when its connection dies it fails
+ *             at once and is not sent on the next one. With any other value it is sent again there.
+ *           - The redial delay is random() % step, step doubling from 100 ms to 10 s, but the random number
+ *             is signed there: half of the redials come at once, the others uniform in [0, step). Bounded (at
+ *             10 s a dial every 2.5 s on average) and well spread, but there is no least delay.
+ *           - A TCP connection whose peer vanished without a word stays "ready" until the kernel gives it up
+ *             (about 15 minutes); a dial into a black hole takes the kernel about 2 minutes. So link drops a
  *             connection on which nothing came back for LINK_SILENT_MS when a call's deadline passes, and
- * starts a new dial after LINK_STUCK_MS without a connection (checked when a call is made).
- *           - threads: 2 x CPUs for tasks (callbacks), 1 x CPUs for timeouts, 4 resolvers, poller, reaper and
- * timer, all per process, started with the first socket; fixed when nng is built. */
+ *             starts a new dial after LINK_STUCK_MS without a connection (looked at when a call is made).
+ *           - Threads: 2 per CPU (at most 16) for callbacks, one per CPU for timeouts, 4 resolvers, poller,
+ *             reaper, timer; per process, started with the first socket, fixed when nng is built. Measured:
+ *             13 threads and 0.7 MB RSS on 2 CPUs, 151 threads and 2.0 MB on 128. */
 #ifndef COMMON_LINK_H
 #define COMMON_LINK_H
 
@@ -32,8 +35,7 @@
 #define LINK_CONNECTIONS_MAX 16384u
 #define LINK_SILENT_MS       3000u
 #define LINK_STUCK_MS        20000u
-#define LINK_REPLY_MS        10000u /* a reply that cannot be handed to its connection within this time is dropped \
-                                     */
+#define LINK_REPLY_MS        10000u /* a reply its connection does not take within this time is dropped */
 
 /* ---- server ---- */
 struct link_server;
