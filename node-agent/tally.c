@@ -15,12 +15,6 @@
 #define FRAME_CACHE_SLOTS  8192u
 #define SERIES_CACHE_SLOTS 1024u
 
-const char *const TALLY_LOSS_NAMES[TALLY_LOSS_COUNT] = {
-#define X(name, text) #name,
-    TALLY_LOSSES(X)
-#undef X
-};
-
 /* Direct-mapped: the same few thousand addresses come again and again within a window. */
 struct cached_frame {
     uint64_t owner; /* process generation; KERNEL_OWNER for kernel addresses */
@@ -73,14 +67,6 @@ struct tally *tally_new(const char *node, struct processes *processes, struct ka
     if (tally->window_end_ms > tally->window->start_ms + FIRST_WINDOW_MS)
         tally->window_end_ms = tally->window->start_ms + FIRST_WINDOW_MS;
     return tally;
-}
-
-void tally_window_free(struct tally_window *window)
-{
-    if (!window)
-        return;
-    stackset_free(window->set);
-    free(window);
 }
 
 void tally_free(struct tally *tally)
