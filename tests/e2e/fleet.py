@@ -231,12 +231,13 @@ class Shard(Child):
 class Agent(Child):
     """One node-agent."""
 
-    def __init__(self, node, links, folder, hz=99, window="2s", extra=(), affinity=None):
+    def __init__(self, node, links, folder, hz=99, window="2s", extra=(), affinity=None, before=()):
+        """hz None: from the settings file that extra names. before: a command to start it through (setpriv ...)."""
         self.node, self.window_s = node, float(window.rstrip("s"))
         self.http = "127.0.0.1:%d" % free_port()
         self.url = "http://" + self.http
-        argv = [program("node-agent"), "--node", node, "--shards", ",".join(links), "--hz", hz, "--window", window,
-                "--http", self.http] + list(extra)
+        argv = list(before) + [program("node-agent"), "--node", node, "--shards", ",".join(links), "--window", window,
+                               "--http", self.http] + (["--hz", hz] if hz else []) + list(extra)
         super().__init__("agent-" + node, argv, folder, affinity=affinity)
 
     def wait_ready(self, seconds=20):

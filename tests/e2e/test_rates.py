@@ -4,9 +4,10 @@
 then one core saturated for 30 s by functions at 50/30/15/5 (FAILURES A5, P8; ACCEPTANCE C01)."""
 import contextlib
 import os
+import signal
 import time
 
-from fleet import Fleet
+from fleet import Fleet, wait_until
 from story import expect, expect_near, expect_share, note, seconds, story, tell
 
 RATES = (19, 99, 499)
@@ -25,6 +26,17 @@ def node_total(fleet, hz, begin, end):
     return seconds(fleet.top("process", '{node="hz%d"}' % hz, **{"from": int(begin * 1000), "to": int(end * 1000)}).value)
 
 
+def cpu_s(pid):
+    with open("/proc/%d/stat" % pid, encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def write_hz(path, hz):
+    with open(path, "w", encoding="ascii") as file:
+        file.write("hz = %d\n" % hz)
+
+
 @contextlib.contextmanager
 def scene():
     # The spinner has the last CPU for itself, everything else the others: then what is left to see is the sampling.
@@ -34,6 +46,9 @@ def scene():
     with Fleet(3) as fleet:
         for hz in RATES:
             fleet.agent("hz%d" % hz, hz=hz, window="1s")
+        settings = os.path.join(fleet.folder, "node-agent.conf")
+        write_hz(settings, 19)
+        live = fleet.agent("live", hz=None, window="1s", extra=("--config", settings))
         fleet.wait_until_stored()
         # The idle stretch lies on window borders.
         begin = int(time.time()) + 2
@@ -42,7 +57,11 @@ def scene():
         time.sleep(begin + IDLE_S - time.time())
         idle_s = machine_busy_s() - idle_from
         spin = fleet.run("spin", BUSY_S, affinity={cpus[-1]})
+        wait_until(lambda: cpu_s(spin.pid) > BUSY_S / 2, BUSY_S, "half of the work")
+        write_hz(settings, 499)
+        live.signal(signal.SIGHUP)
         truth = spin.truth(BUSY_S + 30)
+        fleet.live_hz = live.metrics()["fleetprof_agent_hz"]
         fleet.wait_until_stored()
         fleet.wait_for_names('{process="spin"}')
         fleet.idle = {hz: node_total(fleet, hz, begin, begin + IDLE_S) for hz in RATES}
@@ -81,6 +100,14 @@ def _(fleet):
             inside += row.share_low <= cpu_ns / fleet.truth["process_cpu_ns"] <= row.share_high
     note("%d of 12 shares within their 95 %% interval" % inside)
     expect(inside >= 8, "only %d of 12 truths within the 95 %% interval" % inside)
+
+
+@story("a rate changed half-way, without a restart, changes no CPU-second")
+def _(fleet):
+    expect(fleet.live_hz == 499, "the agent still samples at %s Hz" % fleet.live_hz)
+    row = fleet.top("process", '{process="spin",node="live"}').rows[0]
+    expect_near("19, then 499 Hz", seconds(row.value), seconds(fleet.truth["process_cpu_ns"]), 0.03)
+    expect(row.count > 499 * BUSY_S / 2 * 0.8, "only %d samples" % row.count)
 
 
 @story("a higher rate gives a narrower interval, not another value")
