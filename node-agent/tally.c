@@ -48,7 +48,7 @@ struct tally {
 static void window_open(struct tally *tally, uint64_t now_wall_ms)
 {
     tally->window = xcalloc(1, sizeof(*tally->window));
-    tally->window->set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    tally->window->set = stackset_new(&window_limits);
     tally->window->start_ms = now_wall_ms;
     tally->window_end_ms = now_wall_ms - now_wall_ms % tally->window_ms + tally->window_ms;
     tally->window_start_mono_ns = clock_mono_ns();
