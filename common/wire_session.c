@@ -4,6 +4,7 @@
 #define XXH_INLINE_ALL
 #include "common/wire_columns.h"
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 
 #include <stdlib.h>
@@ -276,6 +277,7 @@ int wire_encode_batch(struct wire_session *session, const struct wire_batch *bat
     message->sequence = batch->sequence;
     message->window_start_ms = batch->window_start_ms;
     message->window_ms = batch->window_ms;
+    message->sent_ms = clock_wall_ns() / CLOCK_NS_PER_MS;
     message->taken = batch->taken_count;
     message->dictionary = wire_define(set, &ids, false);
     message->samples = xcalloc(1, sizeof(Fleetprof__Samples *));

@@ -1,0 +1,163 @@
+#include "aggregator/partition.h"
+
+#include "common/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FORGET_EVERY_MS  10000u
+#define COMPACT_AGAIN_MS 10000u
+#define COMPACT_IN_VAIN_MS                                                                                   \
+    120000u /* after one that freed little: sessions must not be thrown away all the time */
+
+static void on_drop(uint64_t bucket_start_ms, enum window_drop why, void *ctx)
+{
+    struct partition *partition = ctx;
+    uint32_t cause = why == WINDOW_DROP_BYTES ? ROSTER_WINDOW_BYTES : ROSTER_EXPIRED;
+    uint64_t samples = roster_drop_bucket(&partition->roster, bucket_start_ms, WINDOW_BUCKET_MS, cause);
+    metric_add(why == WINDOW_DROP_BYTES ? partition->metrics.window_bytes_samples
+                                        : partition->metrics.expired_samples,
+               samples);
+}
+
+static void open_metrics(struct partition_metrics *metrics)
+{
+    metrics->batches =
+        metrics_counter("fleetprof_shard_batches_total", "Batches by verdict", "verdict", "stored");
+    metrics->duplicates = metrics_counter("fleetprof_shard_batches_total", NULL, "verdict", "duplicate");
+    metrics->refused = metrics_counter("fleetprof_shard_batches_total", NULL, "verdict", "refused");
+    metrics->no_session = metrics_counter("fleetprof_shard_batches_total", NULL, "verdict", "no_session");
+    metrics->rows = metrics_counter("fleetprof_shard_rows_total", "Rows (series, stack) stored", NULL, NULL);
+    metrics->samples = metrics_counter("fleetprof_shard_samples_total", "Samples stored", NULL, NULL);
+    metrics->skewed = metrics_counter("fleetprof_shard_skewed_batches_total",
+                                      "Batches of agents whose clock is wrong", NULL, NULL);
+    metrics->dictionary_full =
+        metrics_counter("fleetprof_shard_dictionary_full_total",
+                        "Definitions that found no room and became a remainder", NULL, NULL);
+    metrics->compactions =
+        metrics_counter("fleetprof_shard_compactions_total", "Dictionary compactions", NULL, NULL);
+    metrics->expired_samples = metrics_counter("fleetprof_shard_dropped_samples_total",
+                                               "Samples dropped from memory by cause", "cause", "expired");
+    metrics->window_bytes_samples =
+        metrics_counter("fleetprof_shard_dropped_samples_total", NULL, "cause", "window_bytes");
+    metrics->rivals =
+        metrics_counter("fleetprof_shard_rival_agents_total",
+                        "Refused agents: an older one with the same node name is alive", NULL, NULL);
+    metrics->ledger_mismatch = metrics_counter("fleetprof_shard_ledger_mismatch_total",
+                                               "Batches where taken is not stored plus lost", NULL, NULL);
+}
+
+struct partition *partition_new(const struct partition_settings *settings, struct symbol_packs *packs)
+{
+    struct partition *partition = xcalloc(1, sizeof(*partition));
+    partition->settings = *settings;
+    partition->packs = packs;
+    dictionary_init(&partition->dictionary, &settings->dictionary);
+    windows_init(&partition->windows, settings->window_bytes, settings->retention_ms, on_drop, partition);
+    roster_init(&partition->roster, settings->nodes);
+    open_metrics(&partition->metrics);
+    return partition;
+}
+
+void partition_free(struct partition *partition)
+{
+    if (!partition)
+        return;
+    for (uint32_t i = 0; i < partition->roster.count; i++)
+        partition_drop_session(partition, i);
+    table_fini(&partition->sessions);
+    windows_fini(&partition->windows);
+    roster_fini(&partition->roster);
+    dictionary_fini(&partition->dictionary);
+    free(partition);
+}
+
+void partition_tend(struct partition *partition, uint64_t now_ms)
+{
+    windows_trim(&partition->windows, now_ms);
+    if (now_ms < partition->forgotten_ms + FORGET_EVERY_MS)
+        return;
+    partition->forgotten_ms = now_ms;
+    /* Twice the retention: what is gone from memory can still be named as missing. */
+    uint64_t keep_ms = 2 * partition->settings.retention_ms;
+    roster_forget(&partition->roster, now_ms > keep_ms ? now_ms - keep_ms : 0);
+}
+
+/* ---- sessions ---- */
+
+struct session *partition_session(struct partition *partition, uint64_t id)
+{
+    for (struct table_probe p = table_probe(&partition->sessions, id); table_next(&partition->sessions, &p);)
+        return partition->roster.nodes[p.value]->session;
+    return NULL;
+}
+
+void partition_drop_session(struct partition *partition, uint32_t node)
+{
+    struct session *session = partition->roster.nodes[node]->session;
+    if (!session)
+        return;
+    table_remove(&partition->sessions, session->id, node);
+    session_free(session);
+    partition->roster.nodes[node]->session = NULL;
+    partition->session_count--;
+}
+
+void partition_put_session(struct partition *partition, struct session *session)
+{
+    partition_drop_session(partition, session->node);
+    partition->roster.nodes[session->node]->session = session;
+    table_insert(&partition->sessions, session->id, session->node);
+    partition->session_count++;
+}
+
+/* ---- compaction ---- */
+
+static void mark_live(const struct partition *partition, uint8_t *nodes, uint8_t *series)
+{
+    for (uint32_t i = 0; i < partition->windows.bucket_count; i++) {
+        struct window_segment segment;
+        for (struct window_cursor c = window_cursor(partition->windows.buckets[i]);
+             window_next(&c, &segment);) {
+            series[segment.series] = 1;
+            for (uint32_t row = 0; row < segment.row_count; row++)
+                nodes[segment.node[row]] = 1;
+        }
+    }
+}
+
+static void renumber(struct partition *partition, const uint32_t *nodes, const uint32_t *series)
+{
+    for (uint32_t i = 0; i < partition->windows.bucket_count; i++) {
+        struct window_segment segment;
+        for (struct window_cursor c = window_cursor(partition->windows.buckets[i]);
+             window_next(&c, &segment);) {
+            segment.node[-2] = series[segment.series]; /* the segment's head lies before its first column */
+            for (uint32_t row = 0; row < segment.row_count; row++)
+                segment.node[row] = nodes[segment.node[row]];
+        }
+    }
+}
+
+void partition_compact(struct partition *partition, uint64_t now_ms)
+{
+    struct dictionary *dictionary = &partition->dictionary;
+    uint32_t node_count = dictionary->node_count, string_count = dictionary->string_count;
+    uint8_t *live_nodes = xcalloc(dictionary->node_count, 1);
+    uint8_t *live_series = xcalloc(dictionary->series_count + 1, 1);
+    uint32_t *nodes = xcalloc(dictionary->node_count, sizeof(*nodes));
+    uint32_t *series = xcalloc(dictionary->series_count + 1, sizeof(*series));
+    for (uint32_t i = 0; i < partition->roster.count; i++)
+        partition_drop_session(partition, i);
+    mark_live(partition, live_nodes, live_series);
+    dictionary_compact(dictionary, live_nodes, live_series, nodes, series);
+    renumber(partition, nodes, series);
+    free(live_nodes);
+    free(live_series);
+    free(nodes);
+    free(series);
+    metric_add(partition->metrics.compactions, 1);
+    bool worth =
+        dictionary->node_count < node_count / 4 * 3 || dictionary->string_count < string_count / 4 * 3;
+    partition->compact_after_ms = now_ms + (worth ? COMPACT_AGAIN_MS : COMPACT_IN_VAIN_MS);
+}
