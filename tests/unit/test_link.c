@@ -504,6 +504,50 @@ static void silent_connection_is_given_up_and_dialed_again(void **state)
     link_client_close(client);
 }
 
+/* A port where somebody accepts and hangs up at once must not make the agents spin (FAILURES T6). */
+static void many_clients_come_back_without_a_storm(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 50 };
+    struct link_client *clients[CLIENTS];
+    struct link_server *server = open_server(ANY_PORT, 8, echo, NULL);
+    int port = link_server_port(server);
+    char address[64];
+    address_of(address, sizeof(address), port);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = open_client(port);
+        assert_echoes(clients[i], "before");
+    }
+    link_server_close(server);
+
+    int on = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    struct timeval limit = {.tv_usec = 50000};
+    assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(listener, 256), 0);
+    unsigned dial_count = 0;
+    for (uint64_t end_ns = clock_mono_ns() + 2 * CLOCK_NS_PER_S; clock_mono_ns() < end_ns;) {
+        int fd = accept(listener, NULL, NULL);
+        if (fd >= 0) {
+            dial_count++;
+            close(fd);
+        }
+    }
+    close(listener);
+    /* Steps of 100, 200, 400, 800, 1600 ms, about two dials each: 7 to 10 for a client, measured 330 in all.
+     */
+    assert_in_range(dial_count, 1, CLIENTS * 30);
+    server = open_server(address, 8, echo, NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_echoes(clients[i], "after");
+        link_client_close(clients[i]);
+    }
+    link_server_close(server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +566,7 @@ int main(void)
         cmocka_unit_test(huge_claim_costs_only_its_own_connection),
         cmocka_unit_test(noise_on_the_port_does_not_disturb_others),
         cmocka_unit_test(silent_connection_is_given_up_and_dialed_again),
+        cmocka_unit_test(many_clients_come_back_without_a_storm),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }
