@@ -21,6 +21,8 @@ struct output {
 static void on_piece(const char *piece, size_t bytes, void *ctx)
 {
     struct output *output = ctx;
+    if (bytes == 0) /* an empty Rust name comes as NULL */
+        return;
     if (bytes > sizeof(output->text) - output->bytes)
         longjmp(output->full, 1);
     memcpy(output->text + output->bytes, piece, bytes);

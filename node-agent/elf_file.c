@@ -204,6 +204,10 @@ struct note_wanted {
     uint32_t type;
 };
 
+struct note_block {
+    uint64_t offset, bytes, align;
+};
+
 static const struct note_wanted GNU_BUILD_ID = {"GNU", NT_GNU_BUILD_ID};
 static const struct note_wanted GO_BUILD_ID = {"Go\0", 4}; /* cmd/internal/buildid: ELF_NOTE_GOBUILDID_TAG */
 
@@ -212,14 +216,14 @@ static uint64_t note_pad(uint64_t bytes, uint64_t align)
     return (bytes + align - 1) / align * align;
 }
 
-/* One block of notes. Returns the wanted one's length (cut to out_bytes), 0 for none. */
-static size_t find_note(struct elf_file *elf, uint64_t offset, uint64_t bytes, uint64_t align,
+/* One block of notes, at most *budget_bytes of it, which shrinks by what was read: many headers may show the
+ * same bytes. Returns the wanted one's length (cut to out_bytes), 0 for none. */
+static size_t find_note(struct elf_file *elf, const struct note_block *block, uint64_t *budget_bytes,
                         const struct note_wanted *wanted, void *out, size_t out_bytes)
 {
-    align = align == 8 ? 8 : 4;
-    if (bytes > ELF_NOTE_BYTES)
-        bytes = ELF_NOTE_BYTES;
-    uint64_t at = 0;
+    uint64_t align = block->align == 8 ? 8 : 4, offset = block->offset, at = 0;
+    uint64_t bytes = block->bytes < *budget_bytes ? block->bytes : *budget_bytes;
+    *budget_bytes -= bytes;
     while (bytes - at >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
         if (elf_file_read(elf, offset + at, &note, sizeof(note)) < 0)
@@ -245,12 +249,13 @@ static size_t find_note(struct elf_file *elf, uint64_t offset, uint64_t bytes, u
 
 static size_t note_of(struct elf_file *elf, const struct note_wanted *wanted, void *out, size_t out_bytes)
 {
+    uint64_t budget_bytes = ELF_NOTE_BYTES;
     for (size_t i = 0; i < elf->header_count; i++) {
         const Elf64_Phdr *header = &elf->headers[i];
         if (header->p_type != PT_NOTE)
             continue;
-        size_t found =
-            find_note(elf, header->p_offset, header->p_filesz, header->p_align, wanted, out, out_bytes);
+        struct note_block block = {header->p_offset, header->p_filesz, header->p_align};
+        size_t found = find_note(elf, &block, &budget_bytes, wanted, out, out_bytes);
         if (found)
             return found;
     }
@@ -259,8 +264,8 @@ static size_t note_of(struct elf_file *elf, const struct note_wanted *wanted, vo
         if (read_section(elf, i, &header) < 0 || header.sh_type != SHT_NOTE ||
             !fits_u64(header.sh_offset, header.sh_size))
             continue;
-        size_t found =
-            find_note(elf, header.sh_offset, header.sh_size, header.sh_addralign, wanted, out, out_bytes);
+        struct note_block block = {header.sh_offset, header.sh_size, header.sh_addralign};
+        size_t found = find_note(elf, &block, &budget_bytes, wanted, out, out_bytes);
         if (found)
             return found;
     }

@@ -17,7 +17,7 @@
 
 #define ELF_MAX_SEGMENTS 128u
 #define ELF_MAX_SECTIONS 65536u
-#define ELF_NOTE_BYTES   65536u
+#define ELF_NOTE_BYTES   (1u << 20) /* of all notes of a file */
 
 struct elf_file;
 int elf_file_open(int fd, struct elf_file **ret_elf, struct err *err); /* fd stays the caller's and open */

@@ -10,9 +10,11 @@
 #define MAGIC_1_20 0xfffffff1u
 
 /* runtime.moduledata since 1.16: the header's address, six slices, findfunctab, minpc, maxpc, text. */
-#define MODULE_MIN_PC 160u
-#define MODULE_TEXT   176u
-#define MAX_MODULES   16u /* places that look like the module data */
+#define MODULE_MIN_PC     160u
+#define MODULE_TEXT       176u
+#define MAX_MODULES       4u /* places that look like the module data */
+#define MAX_DYNAMIC_BYTES 65536u
+#define MAX_RELOCATIONS   (2u << 20)
 
 struct table {
     uint64_t offset;                    /* of the header in the file */
@@ -152,7 +154,7 @@ static struct relocations find_relocations(struct elf_file *elf)
     for (size_t i = 0; i < count; i++) {
         if (headers[i].p_type != PT_DYNAMIC)
             continue;
-        for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= headers[i].p_filesz; at += sizeof(Elf64_Dyn)) {
+        for (uint64_t at = 0; at < MAX_DYNAMIC_BYTES && at < headers[i].p_filesz; at += sizeof(Elf64_Dyn)) {
             Elf64_Dyn item;
             if (elf_file_read(elf, headers[i].p_offset + at, &item, sizeof(item)) < 0 ||
                 item.d_tag == DT_NULL)
@@ -165,7 +167,8 @@ static struct relocations find_relocations(struct elf_file *elf)
         break;
     }
     if (bytes && elf_file_offset_of(elf, address, &found.offset) == 0)
-        found.count = bytes / sizeof(Elf64_Rela);
+        found.count =
+            bytes / sizeof(Elf64_Rela) < MAX_RELOCATIONS ? bytes / sizeof(Elf64_Rela) : MAX_RELOCATIONS;
     return found;
 }
 

@@ -52,6 +52,7 @@ static void rust_v0_names_are_expanded_without_hashes(void **state)
     assert_string_equal("rust_out::main", shown("_RNvCs1234_8rust_out4main"));
     assert_string_equal("<regex_automata::hybrid::dfa::Cache>::new",
                         shown("_RNvMs1_NtNtCs5wpeUTfK1SV_14regex_automata6hybrid3dfaNtB5_5Cache3new"));
+    assert_string_equal("::a", shown("_RNvC01a"));
     assert_string_equal("app::run::<u32>::{closure#0}", shown("_RNCINvC3app3runmE0B3_"));
 }
 
