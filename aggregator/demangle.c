@@ -1,5 +1,6 @@
 #include "aggregator/demangle.h"
 
+#include "aggregator/rust_v0.h"
 #include "common/str.h"
 
 #include <libiberty/demangle.h>
@@ -42,19 +43,14 @@ static bool expand(demangle_fn demangle_name, int options, const char *name, str
     return demangle_name(name, DMGL_PARAMS | DMGL_ANSI | options, on_piece, output) != 0 && output->bytes > 0;
 }
 
-/* Rust v0 names may bind any number of lifetimes ("for<'a, 'b ...>": F or D, then G and a base-62 number),
- * which libiberty counts through one by one, also where it prints nothing and so never calls back: a name of
- * 30 bytes runs for years. No compiler writes more than two digits there. */
-static bool binds_too_much(const char *name)
+/* Each of these costs libiberty time, printed or not; compilers write one or two. */
+#define MAX_LIFETIMES 256u
+
+static bool expand_rust_v0(const char *name, struct output *output)
 {
-    for (const char *at = name; (at = strpbrk(at, "FD")) != NULL; at++) {
-        if (at[1] != 'G')
-            continue;
-        size_t digits = strspn(at + 2, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-        if (digits > 2 && at[2 + digits] == '_')
-            return true;
-    }
-    return false;
+    uint32_t lifetimes;
+    return rust_v0_lifetimes(name, strlen(name), &lifetimes) == 0 && lifetimes <= MAX_LIFETIMES &&
+           expand(rust_demangle_callback, 0, name, output);
 }
 
 /* LLVM appends ".llvm." and a hash of the module to local names that it exports: another one in every build.
@@ -72,7 +68,7 @@ static bool expand_any(const char *name, struct output *output)
     memcpy(rust, name, strlen(name) + 1);
     cut_llvm_suffix(rust);
     if (str_starts(name, "_R"))
-        return !binds_too_much(rust) && expand(rust_demangle_callback, 0, rust, output);
+        return expand_rust_v0(rust, output);
     if (!str_starts(name, "_Z"))
         return false;
     return expand(rust_demangle_callback, 0, rust, output) ||
