@@ -15,6 +15,17 @@
 #define FRAME_CACHE_SLOTS  8192u
 #define SERIES_CACHE_SLOTS 1024u
 
+/* One window of a node with 64 busy CPUs at 99 Hz has 63,000 samples; the set may take about 10 MB. */
+static const struct stackset_limits window_limits = {
+    .strings = 32768,
+    .executables = 4096,
+    .frames = 65536,
+    .nodes = 131072,
+    .series = 8192,
+    .rows = 65536,
+    .string_bytes = 2u << 20,
+};
+
 /* Direct-mapped: the same few thousand addresses come again and again within a window. */
 struct cached_frame {
     uint64_t owner; /* process generation; KERNEL_OWNER for kernel addresses */
