@@ -116,6 +116,7 @@ void http_response_error(struct http_response *response, int status, const char 
     response->status = status;
     response->content_type = "application/json";
     response->file_name = NULL;
+    response->note_name = NULL;
     response->gzip = false;
     buf_clear(body);
     int rc = buf_append(body, error_key, sizeof(error_key) - 1);
@@ -161,6 +162,8 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct h
         snprintf(disposition, sizeof(disposition), "attachment; filename=\"%s\"", response->file_name);
         MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_DISPOSITION, disposition);
     }
+    if (response->note_name && response->note)
+        MHD_add_response_header(made, response->note_name, response->note);
     enum MHD_Result result = MHD_queue_response(connection, (unsigned)status, made);
     MHD_destroy_response(made);
     return result;
@@ -213,6 +216,7 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     sem_post(&server->turns);
     enum MHD_Result result = send_response(connection, &response);
     buf_fini(&response.body);
+    free(response.note);
     return result;
 }
 
@@ -261,7 +265,7 @@ static int listen_on(const struct addrinfo *info)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, HTTP_BACKLOG) == 0)
         return fd;
-    int rc = -errno;
+    int rc = errno ? -errno : -EIO;
     close(fd);
     return rc;
 }
@@ -270,7 +274,7 @@ static int listen_on(const struct addrinfo *info)
 static int listen_at(const char *address, struct err *err)
 {
     char host[256], service[8];
-    int port, fd = -EADDRNOTAVAIL;
+    int port = 0, fd = -EADDRNOTAVAIL;
     int rc = http_split_address(address, host, sizeof(host), &port, err);
     if (rc < 0)
         return rc;

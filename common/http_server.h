@@ -24,6 +24,8 @@ struct http_response {
     int status;               /* 200 when the handler leaves it 0 */
     const char *content_type; /* static; "text/plain; charset=utf-8" when NULL */
     const char *file_name;    /* static or NULL: Content-Disposition */
+    const char *note_name;    /* static or NULL: one more header, with note as its value (one line) */
+    char *note;               /* heap; the server frees it */
     bool gzip;                /* body is gzip already: Content-Encoding is NOT set, the type says so */
     struct buf body;          /* limit set by the server; the server frees it */
 };
