@@ -265,13 +265,12 @@ def bench_top(quick):
 
 
 def bench_merge(quick):
-    """The shard's own row-merging loop beside the machine's limits, by a program of its own."""
-    if not os.path.exists(os.path.join(BENCH, "bench_merge")):
-        return
+    """The shard's own row-merging loop beside the machine's limit of random read-modify-writes."""
     said = json.loads(subprocess.run([os.path.join(BENCH, "bench_merge")], stdout=subprocess.PIPE, check=True).stdout)
-    ratio = said["merge_per_second"] / said["rmw_per_second"]
-    row("merge of rows into totals, one thread, M rows/s", "%.1f" % (said["merge_per_second"] / 1e6),
-        "random RMW %.1f: %.2f" % (said["rmw_per_second"] / 1e6, ratio), ">= 0.5 (aim 0.8)", ratio >= 0.5)
+    for what, key in (("256 MiB of totals", "merge_per_second"), ("1 MiB of totals", "merge_warm_per_second")):
+        ratio = said[key] / said["rmw_per_second"]
+        row("merge of rows into %s, one thread, M rows/s" % what, "%.1f" % (said[key] / 1e6),
+            "random RMW %.1f: %.2f x" % (said["rmw_per_second"] / 1e6, ratio), ">= 0.5 x (aim 0.8)", ratio >= 0.5)
 
 
 def bench_floor(quick):
