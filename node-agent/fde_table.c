@@ -33,7 +33,9 @@ int fde_table_open(struct elf_file *elf, struct fde_table *ret_table)
         if (head.version != 1 || (head.frame_encoding & FORM_MASK) != FORM_S32 ||
             head.count_encoding != FORM_U32 || head.table_encoding != (RELATIVE_TO_DATA | FORM_S32))
             return -ENOENT;
-        uint64_t room = headers[i].p_filesz < sizeof(head) ? 0 : (headers[i].p_filesz - sizeof(head)) / 8;
+        uint64_t left = elf_file_bytes(elf) - headers[i].p_offset; /* the head was read: not less than that */
+        left = headers[i].p_filesz < left ? headers[i].p_filesz : left;
+        uint64_t room = left < sizeof(head) ? 0 : (left - sizeof(head)) / 8;
         *ret_table = (struct fde_table){
             .elf = elf,
             .address = headers[i].p_vaddr,

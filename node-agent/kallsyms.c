@@ -307,7 +307,8 @@ static int find_known(const struct kallsyms *kallsyms, uint64_t address, const c
     if (find_added(kallsyms, address, ret_function, ret_module) == 0)
         return 0;
     const struct entry *entry = entry_before(kallsyms, address);
-    if (!entry || address - entry->address >= KALLSYMS_FUNCTION_BYTES || entry->name_at == NAME_REMOVED)
+    if (!entry || !kallsyms->names || address - entry->address >= KALLSYMS_FUNCTION_BYTES ||
+        entry->name_at == NAME_REMOVED)
         return -ENOENT;
     uint16_t module;
     memcpy(&module, kallsyms->names + entry->name_at, sizeof(module));

@@ -330,7 +330,9 @@ struct open_range {
 
 static void append_piece(struct builder *builder, uint64_t start, uint64_t end, const struct open_range *of)
 {
-    if (builder->count == builder->room && (builder->room >= builder->limit || make_room(builder) < 0)) {
+    bool full =
+        builder->count == builder->room && (builder->room >= builder->limit || make_room(builder) < 0);
+    if (full || !builder->items) {
         builder->dropped_count++;
         return;
     }
