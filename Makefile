@@ -46,7 +46,8 @@ PROTOS := $(wildcard common/wire/*.proto aggregator/*.proto)
 PB_C := $(patsubst %.proto,$(OUT)/gen/%.pb-c.c,$(PROTOS))
 PB_H := $(PB_C:.c=.h)
 BPF_SRC := $(wildcard bpf/*.bpf.c)
-SKELS := $(patsubst bpf/%.bpf.c,$(OUT)/gen/bpf/%.skel.h,$(BPF_SRC))
+BENCH_BPF_SRC := $(wildcard tests/bench/*.bpf.c)
+SKELS := $(patsubst %.bpf.c,$(OUT)/gen/%.skel.h,$(BPF_SRC) $(BENCH_BPF_SRC))
 
 objs = $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c)))
 PB_OBJS_common := $(patsubst $(OUT)/gen/%.c,$(OUT)/obj/gen/%.o,$(filter $(OUT)/gen/common/%,$(PB_C)))
@@ -69,15 +70,17 @@ $(OUT)/gen/%.pb-c.c $(OUT)/gen/%.pb-c.h &: %.proto
 	@mkdir -p $(dir $(OUT)/gen/$*)
 	$(Q)protoc-c --c_out=$(OUT)/gen $<
 
-$(OUT)/gen/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
+$(OUT)/gen/%.bpf.o: %.bpf.c $(wildcard bpf/*.h)
 	$(call say,BPF,$<)
 	@mkdir -p $(dir $@)
-	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -O2 -g -Wall -Wextra -Werror -I. -c $< -o $@
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -O2 -g -Wall -Wextra -Werror -I. \
+	  -idirafter /usr/include/$(MULTIARCH) -c $< -o $@
 
-$(OUT)/gen/bpf/%.skel.h: $(OUT)/gen/bpf/%.bpf.o
+$(OUT)/gen/%.skel.h: $(OUT)/gen/%.bpf.o
 	$(call say,SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $(notdir $*)_bpf > $@
 
+MULTIARCH := $(shell gcc -print-multiarch)
 BPF_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 
 # ---- objects, archives, programs ------------------------------------------------------------
@@ -115,7 +118,7 @@ TEST_BINS := $(patsubst tests/%.c,$(OUT)/tests/%,$(TEST_SRC))
 UNIT_BINS := $(filter $(OUT)/tests/unit/%,$(TEST_BINS))
 BPF_BINS := $(filter $(OUT)/tests/bpf/%,$(TEST_BINS))
 BENCH_BINS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/bench/bench_*.c))
-BENCH_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out tests/bench/bench_%,$(wildcard tests/bench/*.c)))
+BENCH_OBJS := $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out tests/bench/bench_% $(BENCH_BPF_SRC),$(wildcard tests/bench/*.c)))
 tests: $(TEST_BINS)
 
 $(BENCH_BINS): $(BENCH_OBJS)

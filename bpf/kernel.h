@@ -1,5 +1,6 @@
-/* kernel: the few kernel types the programs read, by CO-RE: field offsets come from the running kernel's BTF, so only
- * names and types matter here, not layout. Hand-written from include/linux/{sched,cgroup,kernfs,perf_event}.h (6.x). */
+/* kernel: the few kernel types the programs read, by CO-RE: field offsets come from the running kernel's BTF,
+ * so only names and types matter here, not layout. Hand-written from
+ * include/linux/{sched,cgroup,kernfs,perf_event}.h (6.x). */
 #ifndef BPF_KERNEL_H
 #define BPF_KERNEL_H
 
@@ -17,6 +18,11 @@ struct cgroup {
 
 struct cgroup_subsys_state {
     struct cgroup *cgroup;
+};
+
+/* Only the name counts: the value comes from the running kernel, which may lack it (CONFIG_MEMCG off). */
+enum cgroup_subsys_id {
+    memory_cgrp_id,
 };
 
 struct css_set {

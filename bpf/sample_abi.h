@@ -15,7 +15,8 @@ typedef uint32_t abi_u32;
 typedef uint16_t abi_u16;
 #endif
 
-#define SAMPLE_MAX_FRAMES  127 /* of each half: kernel.perf_event_max_stack's default, the cap of bpf_get_stack */
+#define SAMPLE_MAX_FRAMES                                                                                    \
+    127 /* of each half: kernel.perf_event_max_stack's default, the cap of bpf_get_stack */
 #define SAMPLE_COMM_BYTES  16
 #define SAMPLE_MAX_CPUS    1024
 #define SAMPLE_CPUS_A_RING 16
@@ -24,17 +25,16 @@ typedef uint16_t abi_u16;
 /* Every fire of the sampling clock ends in exactly one of these counters (idle fires apart: nobody's CPU):
  *     taken = submitted + lost_*
  * X(name, what it says to a person) */
-#define SAMPLE_COUNTERS(X)                                                                                             \
-    X(idle, "fires on an idle CPU: not samples")                                                                       \
-    X(taken, "samples taken")                                                                                          \
-    X(submitted, "samples handed to the agent")                                                                        \
-    X(lost_ring_full, "samples lost: ring buffer full")                                                                \
-    X(lost_nested, "samples lost: scratch in use by an interrupted sample")                                            \
-    X(user_failed, "samples whose user stack could not be read")                                                       \
-    X(kernel_failed, "samples whose kernel stack could not be read")                                                   \
-    X(user_cut, "samples whose user stack was deeper than the limit")                                                  \
-    X(kernel_cut, "samples whose kernel stack was deeper than the limit")                                              \
-    X(weight_capped_ns, "time between two fires over the cap, credited to nobody (stolen or stopped CPU)")
+#define SAMPLE_COUNTERS(X)                                                                                   \
+    X(idle, "fires on an idle CPU: not samples")                                                             \
+    X(taken, "samples taken")                                                                                \
+    X(submitted, "samples handed to the agent")                                                              \
+    X(lost_ring_full, "samples lost: ring buffer full")                                                      \
+    X(lost_nested, "samples lost: scratch in use by an interrupted sample")                                  \
+    X(user_failed, "samples whose user stack could not be read")                                             \
+    X(kernel_failed, "samples whose kernel stack could not be read")                                         \
+    X(user_cut, "samples whose user stack was deeper than the limit")                                        \
+    X(kernel_cut, "samples whose kernel stack was deeper than the limit")
 
 enum sample_counter {
 #define X(name, text) SAMPLE_COUNTER_##name,
@@ -52,11 +52,13 @@ enum sample_flags {
 };
 
 struct sample_record {
-    abi_u64 time_ns;       /* CLOCK_MONOTONIC */
-    abi_u64 weight_ns;     /* time since the fire before on this CPU, capped: the CPU time this sample stands for */
-    abi_u64 start_time_ns; /* of the thread group leader, CLOCK_BOOTTIME: with tgid the identity of the process */
-    abi_u64 cgroup_id;     /* cgroup v2 id; 1 = root */
-    abi_u64 memcg_id;      /* kernfs id of the memory cgroup (tells containers apart on v1 and hybrid nodes), 0 = none */
+    abi_u64 time_ns;   /* CLOCK_MONOTONIC */
+    abi_u64 weight_ns; /* the CPU time this sample stands for: see sample_plan */
+    abi_u64
+        start_time_ns; /* of the thread group leader, CLOCK_BOOTTIME: with tgid the identity of the process */
+    abi_u64 cgroup_id; /* cgroup v2 id; 1 = root */
+    abi_u64 memcg_id;  /* kernfs id of the memory cgroup (tells containers apart on v1 and hybrid nodes), 0 =
+                          none */
     abi_u32 tgid;
     abi_u32 tid;
     abi_u32 cpu;
@@ -65,20 +67,30 @@ struct sample_record {
     abi_u16 user_count;
     abi_u16 reserved[3];
     char thread_comm[SAMPLE_COMM_BYTES];
-    char process_comm[SAMPLE_COMM_BYTES]; /* of the thread group leader */
-    abi_u64 frames[2 * SAMPLE_MAX_FRAMES]; /* kernel leaf -> root, then user leaf -> root; only the used part is sent */
+    char process_comm[SAMPLE_COMM_BYTES];  /* of the thread group leader */
+    abi_u64 frames[2 * SAMPLE_MAX_FRAMES]; /* kernel leaf -> root, then user leaf -> root; only the used part
+                                              is sent */
 };
 
 #define SAMPLE_HEADER_BYTES (sizeof(struct sample_record) - 2 * SAMPLE_MAX_FRAMES * sizeof(abi_u64))
 _Static_assert(sizeof(struct sample_record) == 96 + 2 * SAMPLE_MAX_FRAMES * 8, "sample_record layout");
 
-/* Per CPU: the state the weight is computed from. Written by BPF only; the agent sets max_weight_ns in sample_settings. */
+/* Per CPU, written by the agent at each change of the period: what a fire stands for. Not the time since the
+ * fire before: some kernels do not deliver the fires of an idle CPU (seen on 6.18: none on CPU 1, all on CPU
+ * 0), so a gap may hold idle time; but the clock's grid goes on, and each of its points stands for one
+ * period. A change restarts the grid; what had passed since the old grid's last point is carried to the new
+ * one's first. */
+struct sample_plan {
+    abi_u64 start_ns;  /* CLOCK_MONOTONIC: the grid is start + n * period, n = 1, 2, ... */
+    abi_u64 period_ns; /* 0: the clock counts cycles */
+    abi_u64 carry_ns;
+};
+
+/* Per CPU, kept by BPF. */
 struct sample_clock {
     abi_u64 last_fire_ns;
 };
 
-struct sample_settings {
-    abi_u64 max_weight_ns; /* cap of one sample's weight */
-};
+#define SAMPLE_CYCLE_SHIFT 20
 
 #endif

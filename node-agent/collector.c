@@ -132,7 +132,8 @@ static void *run(void *ctx)
     pthread_setname_np(pthread_self(), "collector");
     bool last = false;
     while (!last) {
-        last = sleep_until(collector, clock_mono_ns() + SAMPLER_POLL_MS * CLOCK_NS_PER_MS);
+        uint64_t delay_ns = sampler_poll_delay_ms(collector->sampler) * CLOCK_NS_PER_MS;
+        last = sleep_until(collector, clock_mono_ns() + delay_ns);
         if (last)
             sampler_stop(collector->sampler);
         if (poll_once(collector, last, &err) < 0) {
