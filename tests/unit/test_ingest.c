@@ -1,0 +1,726 @@
+/* Hello and Batch against one partition: what counts, what does not, and that the books say so. */
+#include "aggregator/ingest.h"
+
+#include "aggregator/top.h"
+#include "common/clock.h"
+#include "common/link.h"
+#include "common/xalloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define EPOCH  77u
+#define MINUTE 60000u
+
+static struct partition_settings roomy(void)
+{
+    return (struct partition_settings){.shard = "tcp://here:1",
+                                       .shard_epoch = EPOCH,
+                                       .count = 1,
+                                       .nodes = 10,
+                                       .window_bytes = 64u << 20,
+                                       .retention_ms = 15 * MINUTE,
+                                       .dictionary = {100000, 1000, 100000, 100000, 100000, 1000, 10u << 20}};
+}
+
+struct bench {
+    struct symbol_packs *packs;
+    struct partition *partition;
+    struct wire_session *session;
+    const char *node;
+    uint64_t now_ms, sequence, next_session;
+};
+
+static void open_bench(struct bench *bench, const struct partition_settings *settings)
+{
+    struct partition_settings plain = roomy();
+    *bench = (struct bench){.packs = symbol_packs_new(1u << 20), .node = "node-a", .next_session = 1};
+    bench->partition = partition_new(settings ? settings : &plain, bench->packs);
+    bench->now_ms = clock_wall_ns() / CLOCK_NS_PER_MS; /* the encoder stamps messages with the real time */
+}
+
+static void close_bench(struct bench *bench)
+{
+    wire_session_free(bench->session);
+    partition_free(bench->partition);
+    symbol_packs_free(bench->packs);
+}
+
+/* The reply; the caller frees it. */
+static ProtobufCMessage *say(struct bench *bench, const struct buf *message, enum wire_type reply_type)
+{
+    struct buf reply = buf_init(LINK_MESSAGE_BYTES);
+    ProtobufCMessage *out = NULL;
+    struct err err = {0};
+    ingest(bench->partition, message->data, message->used_bytes, bench->now_ms, &reply);
+    if (wire_unpack(reply.data, reply.used_bytes, reply_type, &out, &err) < 0)
+        fail_msg("%s", err.text);
+    buf_fini(&reply);
+    return out;
+}
+
+static int hello_with(struct bench *bench, uint64_t boot_epoch, Fleetprof__Hello *hello, uint64_t *ret_last)
+{
+    wire_session_free(bench->session);
+    bench->session = wire_session_new(bench->next_session++, 100000);
+    hello->node = (char *)(uintptr_t)bench->node;
+    hello->boot_epoch = boot_epoch;
+    hello->session = wire_session_id(bench->session);
+    struct buf out = buf_init(LINK_MESSAGE_BYTES);
+    assert_int_equal(wire_pack(&hello->base, WIRE_HELLO, wire_route(bench->node), &out, NULL), 0);
+    Fleetprof__HelloReply *reply = (Fleetprof__HelloReply *)say(bench, &out, WIRE_HELLO_REPLY);
+    int verdict = (int)reply->verdict;
+    if (verdict == FLEETPROF__VERDICT__STORED)
+        assert_int_equal(reply->shard_epoch, EPOCH);
+    else
+        assert_true(strlen(reply->reason) > 10);
+    if (ret_last)
+        *ret_last = reply->last_sequence;
+    wire_free(&reply->base);
+    buf_fini(&out);
+    return verdict;
+}
+
+static int hello(struct bench *bench, uint64_t boot_epoch)
+{
+    Fleetprof__Hello message = FLEETPROF__HELLO__INIT;
+    return hello_with(bench, boot_epoch, &message, NULL);
+}
+
+static uint32_t stack_of(struct stackset *set, const char *function)
+{
+    uint32_t module = stackset_cstring(set, "app");
+    uint32_t root = stackset_node(
+        set, STACKSET_ROOT, stackset_frame(set, FRAME_KERNEL, stackset_cstring(set, "main"), module, 0));
+    return stackset_node(set, root,
+                         stackset_frame(set, FRAME_KERNEL, stackset_cstring(set, function), module, 0));
+}
+
+static void add(struct stackset *set, const char *process, const char *function, uint64_t value,
+                uint64_t count)
+{
+    struct stackset_label label = {stackset_cstring(set, "process"), stackset_cstring(set, process)};
+    stackset_add(set, stackset_series(set, &label, 1), stack_of(set, function), value, count);
+}
+
+/* change (may be NULL) alters the message before it goes out. */
+typedef void (*change_fn)(Fleetprof__Batch *batch, uint64_t argument);
+
+static struct buf encode(struct bench *bench, uint64_t sequence, uint64_t start_ms, struct stackset *set,
+                         change_fn change, uint64_t argument)
+{
+    const struct wire_counter lost = {"ring_full", 3};
+    struct wire_batch batch = {.sequence = sequence,
+                               .window_start_ms = start_ms,
+                               .window_ms = 10000,
+                               .kind = "cpu",
+                               .unit = "nanoseconds",
+                               .scale = 1000,
+                               .lost = &lost,
+                               .lost_count = 1};
+    for (uint32_t i = 0; i < set->row_count; i++)
+        batch.taken_count += set->rows[i].count;
+    batch.taken_count += lost.value;
+    struct buf out = buf_init(LINK_MESSAGE_BYTES);
+    stackset_sort_rows(set);
+    assert_int_equal(wire_encode_batch(bench->session, &batch, set, wire_route(bench->node), &out, NULL), 0);
+    if (change) {
+        ProtobufCMessage *message;
+        assert_int_equal(wire_unpack(out.data, out.used_bytes, WIRE_BATCH, &message, NULL), 0);
+        change((Fleetprof__Batch *)message, argument);
+        buf_clear(&out);
+        assert_int_equal(wire_pack(message, WIRE_BATCH, wire_route(bench->node), &out, NULL), 0);
+        wire_free(message);
+    }
+    return out;
+}
+
+static int send_message(struct bench *bench, struct buf *message)
+{
+    Fleetprof__Ack *ack = (Fleetprof__Ack *)say(bench, message, WIRE_ACK);
+    int verdict = (int)ack->verdict;
+    wire_free(&ack->base);
+    return verdict;
+}
+
+static int send_set(struct bench *bench, uint64_t sequence, uint64_t start_ms, struct stackset *set)
+{
+    struct buf message = encode(bench, sequence, start_ms, set, NULL, 0);
+    int verdict = send_message(bench, &message);
+    buf_fini(&message);
+    stackset_free(set);
+    return verdict;
+}
+
+/* One window with one row of function f. */
+static int send_one(struct bench *bench, uint64_t sequence, uint64_t start_ms, const char *function,
+                    uint64_t count)
+{
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    add(set, "p", function, count * 100, count);
+    return send_set(bench, sequence, start_ms, set);
+}
+
+/* ---- what is there ---- */
+
+struct found {
+    struct top_table table;
+    struct completeness completeness;
+};
+
+static struct found ask(struct bench *bench, const char *group, uint64_t from_ms, uint64_t to_ms)
+{
+    struct found found = {0};
+    struct top_request request = {.group_count = 1};
+    request.selection.from_ms = from_ms;
+    request.selection.to_ms = to_ms;
+    snprintf(request.groups[0], sizeof(request.groups[0]), "%s", group);
+    top_of_partition(&request, bench->partition, bench->now_ms, &found.table, &found.completeness);
+    top_table_sort(&found.table);
+    return found;
+}
+
+static uint64_t samples_between(struct bench *bench, uint64_t from_ms, uint64_t to_ms)
+{
+    struct found found = ask(bench, "function", from_ms, to_ms);
+    top_table_fini(&found.table);
+    return found.completeness.samples;
+}
+
+static uint64_t all_samples(struct bench *bench)
+{
+    return samples_between(bench, 0, UINT64_MAX);
+}
+
+static uint64_t lost_by(const struct completeness *completeness, const char *cause)
+{
+    for (uint32_t i = 0; i < completeness->loss_count; i++)
+        if (strcmp(completeness->losses[i].cause, cause) == 0)
+            return completeness->losses[i].samples;
+    return 0;
+}
+
+static uint64_t all_lost_by(struct bench *bench, const char *cause)
+{
+    struct found found = ask(bench, "function", 0, UINT64_MAX);
+    top_table_fini(&found.table);
+    return lost_by(&found.completeness, cause);
+}
+
+/* ---- stories ---- */
+
+static void a_repeated_batch_counts_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    add(set, "p", "f", 1000, 10);
+    struct buf message = encode(&bench, 1, bench.now_ms - 10000, set, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(send_message(&bench, &message), FLEETPROF__VERDICT__STORED);
+    buf_fini(&message);
+    stackset_free(set);
+    assert_int_equal(all_samples(&bench), 10);
+    assert_int_equal(bench.partition->roster.nodes[0]->duplicates, 2);
+    /* In a new session: its definitions count, its rows do not. */
+    uint64_t last = 0;
+    Fleetprof__Hello again = FLEETPROF__HELLO__INIT;
+    assert_int_equal(hello_with(&bench, 1, &again, &last), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(last, 1);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms - 10000, "f", 10), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(all_samples(&bench), 10);
+    assert_int_equal(send_one(&bench, 2, bench.now_ms - 10000, "f", 5), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(all_samples(&bench), 15);
+    close_bench(&bench);
+}
+
+static void batches_without_a_session_are_sent_back(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    bench.session = wire_session_new(99, 1000);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms, "f", 1), FLEETPROF__VERDICT__NO_SESSION);
+    close_bench(&bench);
+}
+
+static void a_new_agent_on_the_node_begins_anew(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms - 10000, "f", 1), FLEETPROF__VERDICT__STORED);
+    uint64_t last = 9;
+    Fleetprof__Hello message = FLEETPROF__HELLO__INIT;
+    assert_int_equal(hello_with(&bench, 2, &message, &last), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(last, 0);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms - 10000, "f", 2), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(all_samples(&bench), 3);
+    close_bench(&bench);
+}
+
+static void of_two_agents_with_one_name_the_older_stays(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms - 10000, "f", 1), FLEETPROF__VERDICT__STORED);
+    bench.now_ms += MINUTE;
+    assert_int_equal(hello(&bench, 2), FLEETPROF__VERDICT__STORED); /* looks like a restart */
+    bench.now_ms += 500;
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__RETRY); /* may be the dead one's last message */
+    bench.now_ms += 5000;
+    uint64_t last = 0;
+    Fleetprof__Hello message = FLEETPROF__HELLO__INIT;
+    assert_int_equal(hello_with(&bench, 1, &message, &last), FLEETPROF__VERDICT__STORED); /* it is alive */
+    assert_int_equal(last, 1);
+    bench.now_ms += 5000;
+    assert_int_equal(hello(&bench, 2), FLEETPROF__VERDICT__REFUSED);
+    bench.now_ms += ROSTER_RIVAL_MS; /* the older one has gone silent */
+    assert_int_equal(hello(&bench, 2), FLEETPROF__VERDICT__STORED);
+    close_bench(&bench);
+}
+
+static void broken_messages_change_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    add(set, "p", "f", 1000, 10);
+    struct buf message = encode(&bench, 1, bench.now_ms - 10000, set, NULL, 0);
+    stackset_free(set);
+    for (size_t cut = 0; cut < message.used_bytes; cut += 3) {
+        struct buf part = message, reply = buf_init(LINK_MESSAGE_BYTES);
+        part.used_bytes = cut;
+        ingest(bench.partition, part.data, part.used_bytes, bench.now_ms, &reply);
+        assert_true(reply.used_bytes >= WIRE_HEADER_BYTES);
+        buf_fini(&reply);
+    }
+    assert_int_equal(all_samples(&bench), 0);
+    assert_int_equal(bench.partition->roster.nodes[0]->epochs[0].last_sequence, 0);
+    assert_int_equal(send_message(&bench, &message), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(all_samples(&bench), 10);
+    buf_fini(&message);
+    close_bench(&bench);
+}
+
+static void set_kind(Fleetprof__Batch *batch, uint64_t unknown)
+{
+    free(batch->samples[0]->kind);
+    batch->samples[0]->kind = xstrdup(unknown ? "gpu" : "alloc_space");
+}
+
+static void set_value(Fleetprof__Batch *batch, uint64_t value)
+{
+    batch->samples[0]->value[0] = value;
+}
+
+static void senseless_samples_are_refused(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    const struct {
+        change_fn change;
+        uint64_t argument;
+    } cases[] = {{set_kind, 1}, {set_kind, 0}, {set_value, INGEST_VALUE + 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        hello(&bench, 1);
+        struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+        add(set, "p", "f", 1000, 10);
+        struct buf message = encode(&bench, 1, bench.now_ms - 10000, set, cases[i].change, cases[i].argument);
+        assert_int_equal(send_message(&bench, &message), FLEETPROF__VERDICT__REFUSED);
+        buf_fini(&message);
+        stackset_free(set);
+    }
+    assert_int_equal(all_samples(&bench), 0);
+    close_bench(&bench);
+}
+
+static void a_node_on_the_wrong_route_is_refused(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    Fleetprof__Hello message = FLEETPROF__HELLO__INIT;
+    message.node = (char *)(uintptr_t) "node-a";
+    struct buf out = buf_init(LINK_MESSAGE_BYTES);
+    assert_int_equal(wire_pack(&message.base, WIRE_HELLO, wire_route("node-b"), &out, NULL), 0);
+    Fleetprof__HelloReply *reply = (Fleetprof__HelloReply *)say(&bench, &out, WIRE_HELLO_REPLY);
+    assert_int_equal(reply->verdict, FLEETPROF__VERDICT__REFUSED);
+    wire_free(&reply->base);
+    buf_fini(&out);
+    assert_int_equal(bench.partition->roster.count, 0);
+    close_bench(&bench);
+}
+
+/* ---- time ---- */
+
+static void set_sent(Fleetprof__Batch *batch, uint64_t sent_ms)
+{
+    batch->sent_ms = sent_ms;
+}
+
+/* FAILURES T10 */
+static void windows_of_wrong_clocks_land_where_questions_look(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    const int64_t off_ms[] = {-3600000, 600000, -(int64_t)bench.now_ms, 75LL * 365 * 86400000};
+    for (size_t i = 0; i < 4; i++) {
+        hello(&bench, i + 1);
+        bench.now_ms += 10;
+        uint64_t agent_now_ms =
+            bench.now_ms + (uint64_t)off_ms[i] + (off_ms[i] == -(int64_t)bench.now_ms ? 20000 : 0);
+        struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+        add(set, "p", "f", 1000, 10);
+        struct buf message = encode(&bench, 1, agent_now_ms - 10000, set, set_sent, agent_now_ms);
+        assert_int_equal(send_message(&bench, &message), FLEETPROF__VERDICT__STORED);
+        assert_int_equal(samples_between(&bench, bench.now_ms - 10000, bench.now_ms), 10 * (i + 1));
+        assert_true(bench.partition->roster.nodes[0]->skewed);
+        buf_fini(&message);
+        stackset_free(set);
+    }
+    struct found found = ask(&bench, "function", 0, UINT64_MAX);
+    assert_true(found.completeness.skewed);
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+static void a_late_window_of_a_right_clock_keeps_its_time(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    uint64_t start_ms = (bench.now_ms - 10 * MINUTE) / 10000 * 10000; /* waited ten minutes in a queue */
+    assert_int_equal(send_one(&bench, 1, start_ms, "f", 4), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(samples_between(&bench, start_ms, start_ms + 10000), 4);
+    assert_false(bench.partition->roster.nodes[0]->skewed);
+    /* Slightly fast clocks do not reach into the future. */
+    assert_int_equal(send_one(&bench, 2, bench.now_ms + MINUTE, "f", 5), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(samples_between(&bench, bench.now_ms - 10000, bench.now_ms + 1), 5);
+    close_bench(&bench);
+}
+
+static void coverage_shows_the_gap_between_two_lives(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    uint64_t start_ms = (bench.now_ms - 5 * MINUTE) / 10000 * 10000;
+    for (uint64_t w = 0; w < 3; w++)
+        send_one(&bench, w + 1, start_ms + w * 10000, "f", 1);
+    hello(&bench, 2); /* was away for 20 s */
+    send_one(&bench, 1, start_ms + 50000, "f", 1);
+    struct found found = ask(&bench, "function", start_ms, start_ms + 5 * MINUTE);
+    assert_int_equal(found.completeness.nodes, 1);
+    assert_int_equal(found.completeness.covered_ms, 40000);
+    assert_int_equal(found.completeness.expected_ms, 60000);
+    assert_int_equal(lost_by(&found.completeness, "ring_full"), 4 * 3);
+    top_table_fini(&found.table);
+    /* Half a range, half the books. */
+    found = ask(&bench, "function", start_ms, start_ms + 20000);
+    assert_int_equal(found.completeness.covered_ms, 20000);
+    assert_int_equal(lost_by(&found.completeness, "ring_full"), 2 * 3);
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+/* ---- what memory lost ---- */
+
+static void windows_of_another_life_are_missing_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    uint64_t starts_ms[] = {bench.now_ms - 20 * MINUTE, bench.now_ms - 3 * MINUTE, bench.now_ms - 2 * MINUTE,
+                            bench.now_ms - MINUTE};
+    uint64_t samples[] = {1000, 10, 20, 40}, epochs[] = {5, 5, 5, EPOCH};
+    for (int again = 0; again < 3; again++) {
+        Fleetprof__Hello message = FLEETPROF__HELLO__INIT;
+        message.n_acked_window_start_ms = message.n_acked_window_samples = message.n_acked_shard_epoch = 4;
+        message.acked_window_start_ms = starts_ms;
+        message.acked_window_samples = samples;
+        message.acked_shard_epoch = epochs;
+        hello_with(&bench, 1, &message, NULL);
+    }
+    /* Not the one that would have expired, nor the one this life took. */
+    assert_int_equal(all_lost_by(&bench, "shard_restart"), 30);
+    struct found found = ask(&bench, "function", bench.now_ms - 3 * MINUTE, bench.now_ms - 150000);
+    assert_int_equal(lost_by(&found.completeness, "shard_restart"), 10);
+    assert_true(completeness_forgot(&found.completeness));
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+static void windows_over_the_byte_limit_are_missing_by_name(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct partition_settings settings = roomy();
+    settings.window_bytes = 3 * (WINDOW_FIRST_BYTES + 200);
+    open_bench(&bench, &settings);
+    hello(&bench, 1);
+    uint64_t start_ms = (bench.now_ms - 2 * MINUTE) / 10000 * 10000;
+    for (uint64_t w = 0; w < 8; w++)
+        send_one(&bench, w + 1, start_ms + w * 10000, "f", 1);
+    assert_int_equal(all_samples(&bench), 3);
+    assert_int_equal(all_lost_by(&bench, "window_bytes"), 5);
+    struct found found = ask(&bench, "function", start_ms + 50000, UINT64_MAX); /* what is there is whole */
+    assert_false(completeness_forgot(&found.completeness));
+    assert_int_equal(found.completeness.samples, 3);
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+static void windows_past_the_retention_are_missing_by_name(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    send_one(&bench, 1, bench.now_ms - 10000, "f", 7);
+    bench.now_ms += 16 * MINUTE;
+    partition_tend(bench.partition, bench.now_ms);
+    assert_int_equal(all_samples(&bench), 0);
+    assert_int_equal(all_lost_by(&bench, "expired"), 7);
+    bench.now_ms += 30 * MINUTE;
+    partition_tend(bench.partition, bench.now_ms);
+    assert_int_equal(all_lost_by(&bench, "expired"), 0); /* forgotten altogether */
+    close_bench(&bench);
+}
+
+/* ---- caps (FAILURES A3) ---- */
+
+static struct stackset *many(unsigned first, unsigned count, bool processes)
+{
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    for (unsigned i = first; i < first + count; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "x%u", i);
+        add(set, processes ? name : "p", processes ? "f" : name, 100, 1);
+    }
+    return set;
+}
+
+static uint64_t value_sum(struct bench *bench, const char *group)
+{
+    struct found found = ask(bench, group, 0, UINT64_MAX);
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < found.table.row_count; i++)
+        value += found.table.rows[i].value;
+    top_table_fini(&found.table);
+    return value;
+}
+
+static void over_the_cap_of_stacks_totals_hold(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct partition_settings settings = roomy();
+    settings.dictionary.nodes = 500;
+    open_bench(&bench, &settings);
+    bench.partition->compact_after_ms = UINT64_MAX; /* what is live does not shrink: straight to the marker */
+    hello(&bench, 1);
+    assert_int_equal(send_set(&bench, 1, bench.now_ms - 10000, many(0, 2000, false)),
+                     FLEETPROF__VERDICT__STORED);
+    assert_int_equal(send_set(&bench, 2, bench.now_ms - 10000, many(1000, 2000, false)),
+                     FLEETPROF__VERDICT__STORED);
+    struct found found = ask(&bench, "function", 0, UINT64_MAX);
+    assert_int_equal(found.completeness.samples, 4000);
+    assert_int_equal(found.completeness.value, 4000 * 100 * 1000);
+    assert_int_equal(found.table.row_count, 497); /* 500 less root, lost, main */
+    assert_int_equal(found.completeness.truncated, 4000 - 497);
+    top_table_fini(&found.table);
+    assert_int_equal(value_sum(&bench, "process"), 4000 * 100 * 1000);
+    assert_true(bench.partition->dictionary.node_count <= 500);
+    close_bench(&bench);
+}
+
+static void over_the_cap_of_series_totals_hold(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct partition_settings settings = roomy();
+    settings.dictionary.series = 50;
+    open_bench(&bench, &settings);
+    bench.partition->compact_after_ms = UINT64_MAX;
+    hello(&bench, 1);
+    assert_int_equal(send_set(&bench, 1, bench.now_ms - 10000, many(0, 300, true)),
+                     FLEETPROF__VERDICT__STORED);
+    assert_int_equal(value_sum(&bench, "function"), 300 * 100 * 1000);
+    assert_int_equal(value_sum(&bench, "node"), 300 * 100 * 1000);
+    struct found found = ask(&bench, "overflow", 0, UINT64_MAX);
+    assert_int_equal(found.table.row_count, 2); /* "" and "series_full" */
+    top_table_fini(&found.table);
+    found = ask(&bench, "node", 0, UINT64_MAX);
+    assert_int_equal(found.table.row_count, 1); /* the remainder is this node's */
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+static void compaction_makes_room_when_windows_have_gone(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct partition_settings settings = roomy();
+    settings.dictionary.nodes = 1200;
+    open_bench(&bench, &settings);
+    hello(&bench, 1);
+    assert_int_equal(send_set(&bench, 1, bench.now_ms - 10000, many(0, 1000, false)),
+                     FLEETPROF__VERDICT__STORED);
+    bench.now_ms += 16 * MINUTE;
+    partition_tend(bench.partition, bench.now_ms);
+    /* 1,000 new ones: over the cap with the old, so the old go and the agent has to say everything again. */
+    assert_int_equal(send_set(&bench, 2, bench.now_ms - 10000, many(1000, 1000, false)),
+                     FLEETPROF__VERDICT__NO_SESSION);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(send_set(&bench, 2, bench.now_ms - 10000, many(1000, 1000, false)),
+                     FLEETPROF__VERDICT__STORED);
+    struct found found = ask(&bench, "function", 0, UINT64_MAX);
+    assert_int_equal(found.completeness.samples, 1000);
+    assert_int_equal(found.completeness.truncated, 0);
+    assert_int_equal(found.table.row_count, 1000);
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+static void compaction_does_not_change_answers(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    assert_int_equal(send_set(&bench, 1, bench.now_ms - 10000, many(0, 300, false)),
+                     FLEETPROF__VERDICT__STORED);
+    assert_int_equal(send_set(&bench, 2, bench.now_ms - 10000, many(5, 40, true)),
+                     FLEETPROF__VERDICT__STORED);
+    struct found before = ask(&bench, "function", 0, UINT64_MAX);
+    partition_compact(bench.partition, bench.now_ms);
+    struct found after = ask(&bench, "function", 0, UINT64_MAX);
+    assert_int_equal(before.table.row_count, after.table.row_count);
+    for (uint32_t i = 0; i < before.table.row_count; i++) {
+        const struct top_row *a = &before.table.rows[i], *b = &after.table.rows[i];
+        assert_int_equal(a->value, b->value);
+        assert_int_equal(a->key_bytes, b->key_bytes);
+        assert_memory_equal(top_row_key(&before.table, a), top_row_key(&after.table, b), a->key_bytes);
+    }
+    assert_int_equal(value_sum(&bench, "process"), 340 * 100 * 1000);
+    top_table_fini(&before.table);
+    top_table_fini(&after.table);
+    close_bench(&bench);
+}
+
+/* ---- names ---- */
+
+static void a_pack_names_the_samples_that_were_there_before(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    uint32_t program = stackset_executable(set, "ABCDEFGH", 8, EXECUTABLE_GNU, stackset_cstring(set, "prog"));
+    struct stackset_label label = {stackset_cstring(set, "process"), stackset_cstring(set, "prog")};
+    uint32_t series = stackset_series(set, &label, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint32_t frame = stackset_frame(set, FRAME_NATIVE, program, 0x1000 + i * 0x10, 0);
+        stackset_add(set, series, stackset_node(set, STACKSET_ROOT, frame), 100, 1);
+    }
+    assert_int_equal(send_set(&bench, 1, bench.now_ms - 10000, set), FLEETPROF__VERDICT__STORED);
+    struct found found = ask(&bench, "function", 0, UINT64_MAX);
+    assert_int_equal(found.table.row_count, 3);
+    assert_int_equal(found.completeness.unnamed, 3);
+    assert_memory_equal(top_row_key(&found.table, &found.table.rows[0]), "\x0b\0prog+0x1000\x04\0prog", 19);
+    top_table_fini(&found.table);
+
+    Fleetprof__Pack pack = FLEETPROF__PACK__INIT;
+    uint64_t steps[] = {0x1000, 0x20}, sizes[] = {0x20, 0x10};
+    uint32_t name_bytes[] = {10, 0};
+    pack.executable = (ProtobufCBinaryData){8, (uint8_t *)(uintptr_t) "ABCDEFGH"};
+    pack.parts = 1;
+    pack.n_start_step = pack.n_size = pack.n_name_bytes = 2;
+    pack.start_step = steps;
+    pack.size = sizes;
+    pack.name_bytes = name_bytes;
+    pack.names = (ProtobufCBinaryData){10, (uint8_t *)(uintptr_t) "_ZN1a1bEiv"};
+    assert_int_equal(symbol_packs_add(bench.packs, &pack, bench.now_ms, NULL), 0);
+    found = ask(&bench, "function", 0, UINT64_MAX);
+    assert_int_equal(found.table.row_count, 2);
+    assert_int_equal(found.table.rows[0].count, 2);
+    assert_int_equal(found.completeness.unnamed, 1); /* a function without a name: by its start */
+    assert_memory_equal(top_row_key(&found.table, &found.table.rows[1]), "\x0b\0prog+0x1020\x04\0prog", 19);
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
+static void the_agent_that_has_the_file_is_asked_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    hello(&bench, 1);
+    struct executable_id id = {.bytes = 8};
+    memcpy(id.data, "ABCDEFGH", 8);
+    for (uint64_t w = 0; w < 4; w++) {
+        struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+        uint32_t program =
+            stackset_executable(set, "ABCDEFGH", 8, EXECUTABLE_GNU, stackset_cstring(set, "prog"));
+        struct stackset_label label = {stackset_cstring(set, "process"), stackset_cstring(set, "prog")};
+        stackset_add(set, stackset_series(set, &label, 1),
+                     stackset_node(set, STACKSET_ROOT, stackset_frame(set, FRAME_NATIVE, program, 0x1000, 0)),
+                     1, 1);
+        struct buf message = encode(&bench, w + 1, bench.now_ms - 10000, set, NULL, 0);
+        Fleetprof__Ack *ack = (Fleetprof__Ack *)say(&bench, &message, WIRE_ACK);
+        /* The exchange decides after the first one; the second Ack asks, the third does not. */
+        assert_int_equal(ack->n_want_executable, w == 1);
+        if (w == 1)
+            assert_memory_equal(ack->want_executable[0].data, "ABCDEFGH", 8);
+        wire_free(&ack->base);
+        buf_fini(&message);
+        stackset_free(set);
+        if (w == 0)
+            symbol_packs_decide(bench.packs, &id, SYMBOL_ASK, UINT64_MAX);
+    }
+    close_bench(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_repeated_batch_counts_once),
+        cmocka_unit_test(batches_without_a_session_are_sent_back),
+        cmocka_unit_test(a_new_agent_on_the_node_begins_anew),
+        cmocka_unit_test(of_two_agents_with_one_name_the_older_stays),
+        cmocka_unit_test(broken_messages_change_nothing),
+        cmocka_unit_test(senseless_samples_are_refused),
+        cmocka_unit_test(a_node_on_the_wrong_route_is_refused),
+        cmocka_unit_test(windows_of_wrong_clocks_land_where_questions_look),
+        cmocka_unit_test(a_late_window_of_a_right_clock_keeps_its_time),
+        cmocka_unit_test(coverage_shows_the_gap_between_two_lives),
+        cmocka_unit_test(windows_of_another_life_are_missing_once),
+        cmocka_unit_test(windows_over_the_byte_limit_are_missing_by_name),
+        cmocka_unit_test(windows_past_the_retention_are_missing_by_name),
+        cmocka_unit_test(over_the_cap_of_stacks_totals_hold),
+        cmocka_unit_test(over_the_cap_of_series_totals_hold),
+        cmocka_unit_test(compaction_makes_room_when_windows_have_gone),
+        cmocka_unit_test(compaction_does_not_change_answers),
+        cmocka_unit_test(a_pack_names_the_samples_that_were_there_before),
+        cmocka_unit_test(the_agent_that_has_the_file_is_asked_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
