@@ -60,7 +60,7 @@ size_t merge_count(const struct merge *merge)
 
 static void make_room(struct merge *merge, size_t bytes)
 {
-    if (merge->used + bytes > merge->capacity) {
+    if (!merge->bytes || merge->used + bytes > merge->capacity) {
         size_t capacity = merge->capacity ? merge->capacity : KEEP_BYTES / 4;
         while (capacity < merge->used + bytes)
             capacity *= 2;

@@ -1,7 +1,7 @@
 /* Five jobs of 1 ms bursts at 97..101 Hz, sampled at 99 Hz for a minute: the lockstep of ACCEPTANCE C02. */
 #include "tests/bpf/sampler_kit.h"
 
-#include <string.h>
+#include <math.h>
 
 #define RUN_S     60
 #define FIRST_HZ  97u
@@ -65,9 +65,13 @@ static void bursts_in_step_with_the_clock_get_their_share(void **state)
     bool good = true;
     for (unsigned i = 0; i < JOB_COUNT; i++) {
         double ratio = (double)jobs.weight_ns[i] / (double)own_ns[i];
-        printf("# %u Hz bursts: own CPU time %.3f s, sampled %.3f s (%u samples), ratio %.3f\n", FIRST_HZ + i,
-               (double)own_ns[i] / 1e9, (double)jobs.weight_ns[i] / 1e9, jobs.sample_count[i], ratio);
-        good = good && ratio > 0.85 && ratio < 1.15;
+        /* A job that other work of the machine starved has too few samples for 15 %: four standard deviations
+         * then. */
+        double count = jobs.sample_count[i], allowed = count < 500 ? 4 / sqrt(count) : 0.15;
+        printf("# %u Hz bursts: own CPU time %.3f s, sampled %.3f s (%u samples), ratio %.3f, allowed %.3f\n",
+               FIRST_HZ + i, (double)own_ns[i] / 1e9, (double)jobs.weight_ns[i] / 1e9, jobs.sample_count[i],
+               ratio, allowed);
+        good = good && count > 100 && fabs(ratio - 1) < allowed;
     }
     assert_true(good);
 }
