@@ -294,12 +294,17 @@ static int listen_at(const char *address, struct err *err)
 
 static int port_of(int fd)
 {
-    struct sockaddr_storage name = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } name;
     socklen_t bytes = sizeof(name);
-    if (getsockname(fd, (struct sockaddr *)&name, &bytes) == -1)
+    memset(&name, 0, sizeof(name));
+    if (getsockname(fd, &name.any, &bytes) == -1)
         return -1;
-    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                                            : ((struct sockaddr_in *)&name)->sin_port);
+    in_port_t port = name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port;
+    return ntohs(port);
 }
 
 int http_server_open(const char *address, unsigned thread_count, http_handler_fn handler, void *ctx,

@@ -265,6 +265,26 @@ static const struct option_def *find_def(const struct options_program *program, 
     return NULL;
 }
 
+/* On the command line a name may be cut short as long as one option alone begins so (as GNU programs do). */
+static const struct option_def *find_short_def(const struct options_program *program, const char *name,
+                                               size_t length)
+{
+    const struct option_def *found = find_def(program, name, length);
+    if (found || length == 0)
+        return found;
+    for (const char *const *word = (const char *const[]){"help", "version", "config", NULL}; *word; word++)
+        if (strncmp(*word, name, length) == 0)
+            return NULL;
+    for (const struct option_def *def = program->defs; def->name; def++) {
+        if (strncmp(def->name, name, length) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = def;
+    }
+    return found;
+}
+
 static const char *nearest_def(const struct options_program *program, const char *name)
 {
     const char *names[128];
@@ -536,7 +556,7 @@ static int long_option(struct walk *walk, char *arg, struct err *err)
     const char *name = arg + 2;
     size_t length = strcspn(name, "=");
     const char *attached = name[length] ? name + length + 1 : NULL;
-    const struct option_def *def = find_def(walk->program, name, length);
+    const struct option_def *def = find_short_def(walk->program, name, length);
     if (def)
         return apply(walk, def, attached, err);
     if (strcmp(name, "help") == 0) {
@@ -579,7 +599,7 @@ static int short_options(struct walk *walk, char *arg, struct err *err)
 static int walk_arguments(struct walk *walk, struct err *err)
 {
     bool options = true;
-    for (walk->at = 1; walk->at < walk->argc; walk->at++) {
+    for (walk->at = 1; walk->at < walk->argc && walk->argv[walk->at]; walk->at++) {
         char *arg = walk->argv[walk->at];
         int rc = 0;
         if (options && strcmp(arg, "--") == 0) {

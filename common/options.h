@@ -1,8 +1,9 @@
 /* options: one table of settings per program, read from the config file and the command line (which wins).
  * Shapes:   `--name VALUE`, `--name=VALUE`, `--name` for booleans (`--name=false` too), `-n VALUE`,
- *           `-nVALUE`; `--` ends the options. In the file `name = value`, the same names, `#` at the start
- *           or after a blank begins a comment, "..." (with \" and \\) keeps blanks and `#`. The last of
- *           several wins. --config FILE, --help (-h) and --version are built in.
+ *           `-nVALUE`; a name may be cut short while it is unique; `--` ends the options. In the file
+ *           `name = value`, the same names, `#` at the start or after a blank begins a comment, "..." (with
+ *           \" and \\) keeps blanks and `#`. The last of several wins. --config FILE, --help (-h) and
+ *           --version are built in.
  * Limits:   OPTIONS_FILE_BYTES of config file.
  * Errors:   -EINVAL with text that names the option, its place (file:line or command line), what is allowed.
  * Threads:  one. Strings written to the target are heap copies, freed by options_fini. */

@@ -191,6 +191,18 @@ static void every_form_of_an_option_is_read(void **state)
     options_fini(&PROGRAM, &s);
 }
 
+static void a_name_may_be_cut_short_while_it_is_unique(void **state)
+{
+    (void)state;
+    struct settings s;
+    struct err err = {0};
+    assert_int_equal(read_args(&s, &err, ARGS("--win=20s", "--ro", "1K"), NULL, NULL), 0);
+    assert_int_equal(s.window_ms, 20000);
+    assert_int_equal(s.room_bytes, 1024);
+    options_fini(&PROGRAM, &s);
+    expect_error(ARGS("--w=5s"), "unknown option --w=5s; see 'prog --help'"); /* window or watch */
+}
+
 static void positional_arguments_may_stand_anywhere(void **state)
 {
     (void)state;
@@ -324,6 +336,7 @@ int main(void)
         cmocka_unit_test(sizes_are_read_strictly),
         cmocka_unit_test(defaults_fill_every_field),
         cmocka_unit_test(every_form_of_an_option_is_read),
+        cmocka_unit_test(a_name_may_be_cut_short_while_it_is_unique),
         cmocka_unit_test(positional_arguments_may_stand_anywhere),
         cmocka_unit_test(wrong_command_lines_are_told_what_is_allowed),
         cmocka_unit_test(the_config_file_is_read),
