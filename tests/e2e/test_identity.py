@@ -11,6 +11,7 @@ from fleet import Fleet, wait_until, workload
 from story import Skip, expect, expect_near, seconds, story, tell
 
 RUN_S = 24
+COPIES = ("replaced", "deleted", "gone-at-once")
 BAD_NAME = r"q\xff\xfe\x22x'\x0ay"  # bytes FF FE, both quotes, a newline
 
 
@@ -30,7 +31,7 @@ def scene():
         fleet.agent("identity", hz=199, window="1s")
         fleet.truth = {}
         children = {}
-        for name in ("replaced", "deleted", "gone-at-once"):
+        for name in COPIES:
             path = os.path.join(fleet.folder, name)
             shutil.copy(workload("lay-pie"), path)
             children[name] = fleet.run(path, RUN_S)
@@ -56,8 +57,9 @@ def expect_named(fleet, process):
     hot = top.find("layout_hot")
     expect(hot.share > 0.97, "%s: layout_hot has %.3f of %s" % (process, hot.share, top.names()[:8]))
     expect(top.find("wrong_hot").value == 0, "%s: a name of the other file is shown" % process)
+    # The three copies are one file by their build id; which of their names it has is no matter.
     modules = {row.module for row in top.rows if row.key == "layout_hot"}
-    expect(modules == {process}, "%s: the module is called %s" % (process, modules))
+    expect(modules <= set(COPIES) and modules, "%s: the module is called %s" % (process, modules))
 
 
 @story("a binary that was replaced while it ran keeps its own names")

@@ -19,6 +19,7 @@ static NOINLINE void gap_below(void)
 
 static NOINLINE uint64_t hidden_hot(uint64_t x)
 {
+    KEEP_FRAME();
     for (int i = 0; i < 400000; i++)
         x = workload_step(x);
     return x;

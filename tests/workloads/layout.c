@@ -20,6 +20,7 @@
 NOINLINE PLACE uint64_t HOT(uint64_t x);
 NOINLINE PLACE uint64_t HOT(uint64_t x)
 {
+    KEEP_FRAME();
     for (int i = 0; i < 400000; i++)
         x = workload_step(x);
     return x;

@@ -20,6 +20,7 @@ static uint64_t steps_a_unit;
     NOINLINE uint64_t name(uint64_t x, uint64_t steps);                                                      \
     NOINLINE uint64_t name(uint64_t x, uint64_t steps)                                                       \
     {                                                                                                        \
+        KEEP_FRAME();                                                                                        \
         for (uint64_t i = 0; i < steps; i++)                                                                 \
             x = workload_step(x + (constant));                                                               \
         return x;                                                                                            \

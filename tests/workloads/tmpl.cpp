@@ -12,6 +12,7 @@ template <typename T, typename K> struct Mixer {
     T state = K::value;
     NOINLINE unsigned long blend(unsigned long x)
     {
+        KEEP_FRAME();
         for (int i = 0; i < 400000; i++)
             x = workload_step(x + static_cast<unsigned long>(state));
         return x;
