@@ -78,11 +78,22 @@ static json_t *shards(const struct query_completeness *completeness)
     return object;
 }
 
-static json_t *lost(const struct query_completeness *completeness)
+static uint64_t lost_samples(const struct query_completeness *completeness)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < completeness->lost_count; i++)
         sum += completeness->lost[i].value;
+    return sum;
+}
+
+static bool is_partial(const struct query_completeness *completeness)
+{
+    return completeness->partial || completeness->shards_answered < completeness->shards_asked;
+}
+
+static json_t *lost(const struct query_completeness *completeness)
+{
+    uint64_t sum = lost_samples(completeness);
     json_t *object = portion(sum, completeness->samples + sum);
     json_object_set_new(object, "by_cause", api_json_counters(completeness->lost, completeness->lost_count));
     return object;
@@ -100,9 +111,8 @@ static json_t *coverage(const struct query_completeness *completeness)
 
 json_t *api_json_completeness(const struct query_completeness *completeness)
 {
-    bool partial = completeness->partial || completeness->shards_answered < completeness->shards_asked;
     json_t *object = json_object();
-    json_object_set_new(object, "partial", json_boolean(partial));
+    json_object_set_new(object, "partial", json_boolean(is_partial(completeness)));
     json_object_set_new(object, "shards", shards(completeness));
     json_object_set_new(object, "nodes", api_json_number(completeness->nodes));
     json_object_set_new(object, "samples", api_json_number(completeness->samples));
@@ -141,6 +151,18 @@ void api_json_note(struct http_response *response, const struct query_completene
     response->note_name = "X-Fleetprof-Completeness";
     response->note = json_dumps(block, JSON_COMPACT | JSON_REAL_PRECISION(SHARE_DIGITS));
     json_decref(block);
+}
+
+int api_json_sentence(const struct query_completeness *completeness, struct buf *out)
+{
+    double samples = (double)completeness->samples, lost_count = (double)lost_samples(completeness);
+    return buf_printf(
+        out, "%s%u of %u shards, %llu node%s, %llu samples; lost %.1f %%, truncated %.1f %%, unnamed %.1f %%",
+        is_partial(completeness) ? "PARTIAL: " : "", completeness->shards_answered,
+        completeness->shards_asked, (unsigned long long)completeness->nodes,
+        completeness->nodes == 1 ? "" : "s", (unsigned long long)completeness->samples,
+        100 * ratio(lost_count, samples + lost_count), 100 * ratio((double)completeness->truncated, samples),
+        100 * ratio((double)completeness->unnamed, samples));
 }
 
 void api_json_error(struct http_response *response, int code, const struct err *err, const char *hint)

@@ -24,6 +24,9 @@ void api_json_send(struct http_response *response, json_t *data,
 /* The completeness block in one line, for the answers that are no JSON. */
 void api_json_note(struct http_response *response, const struct query_completeness *completeness);
 
+/* The same as a sentence, for people: appended to out. */
+int api_json_sentence(const struct query_completeness *completeness, struct buf *out);
+
 /* The answer to a failed question; hint may be NULL or "". */
 void api_json_error(struct http_response *response, int code, const struct err *err, const char *hint);
 

@@ -16,6 +16,7 @@
 #define ZIP_GZIP_BITS   (15 + 16)  /* largest window, gzip header (zlib.h, deflateInit2) */
 #define PIECE_BYTES     (1u << 20) /* one message: a sample is 512 locations and 32 labels at most */
 #define PAGE_BYTES      4096u
+#define COMMENT_BYTES   512u
 #define WIRE_BYTES      2u /* protobuf's wire type of messages and strings */
 
 struct function {
@@ -285,7 +286,7 @@ static void write_profile(struct writer *w)
     profile.period_type = &kind;
     profile.period = count ? to_i64((value + count / 2) / count) : 0;
     profile.time_nanos = to_i64(facts->from_ms * 1000000);
-    profile.duration_nanos = to_i64((facts->to_ms - facts->from_ms) * 1000000);
+    profile.duration_nanos = to_i64(facts->duration_ms * 1000000);
     profile.default_sample_type = kind.type;
     int64_t comment = facts->comment ? intern_text(w, facts->comment) : 0;
     profile.n_comment = facts->comment ? 1 : 0;
@@ -341,6 +342,34 @@ int api_pprof_write(const struct stackset *set, const struct api_pprof_facts *fa
     return w.rc;
 }
 
+/* With nodes that came or went, the range asked for would make a busy core look idle. */
+static uint64_t duration_ms(const struct api_params *params, const struct query_completeness *completeness)
+{
+    uint64_t range = params->to_ms - params->from_ms;
+    uint64_t covered = completeness->nodes ? completeness->covered_ms / completeness->nodes : 0;
+    return covered && covered < range ? covered : range;
+}
+
+static int write_answer(const struct stackset *set, const struct api_params *params,
+                        const struct query_completeness *completeness, struct buf *out)
+{
+    struct buf comment = buf_init(COMMENT_BYTES);
+    struct api_pprof_facts facts = {.kind = params->kind,
+                                    .unit = completeness->unit[0] ? completeness->unit : "nanoseconds",
+                                    .from_ms = params->from_ms,
+                                    .duration_ms = duration_ms(params, completeness)};
+    int rc = buf_printf(&comment, "fleetprof: ");
+    if (rc == 0)
+        rc = api_json_sentence(completeness, &comment);
+    if (rc == 0)
+        rc = buf_append(&comment, "", 1);
+    facts.comment = comment.data;
+    if (rc == 0)
+        rc = api_pprof_write(set, &facts, out);
+    buf_fini(&comment);
+    return rc;
+}
+
 void api_profile(struct query *query, const struct api_params *params, struct http_response *response)
 {
     struct query_completeness completeness = {0};
@@ -349,15 +378,10 @@ void api_profile(struct query *query, const struct api_params *params, struct ht
     int rc = query_stacks(query, &params->selection, &set, &completeness, &err);
     if (rc == 0) {
         api_json_note(response, &completeness);
-        struct api_pprof_facts facts = {.kind = params->kind,
-                                        .unit = completeness.unit[0] ? completeness.unit : "nanoseconds",
-                                        .from_ms = params->from_ms,
-                                        .to_ms = params->to_ms,
-                                        .comment = response->note};
         response->content_type = "application/vnd.google.protobuf+gzip";
         response->file_name = "fleetprof.pb.gz";
         response->gzip = true;
-        rc = api_pprof_write(set, &facts, &response->body);
+        rc = write_answer(set, params, &completeness, &response->body);
         if (rc < 0)
             err_say(&err, rc, "the profile cannot be written into one answer");
         stackset_free(set);

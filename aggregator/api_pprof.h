@@ -13,7 +13,7 @@
 
 struct api_pprof_facts {
     const char *kind, *unit;
-    uint64_t from_ms, to_ms;
+    uint64_t from_ms, duration_ms;
     const char *comment; /* may be NULL */
 };
 

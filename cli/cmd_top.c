@@ -170,7 +170,7 @@ static void title(const struct top_settings *settings, struct buf *out)
     localtime_r(&now, &local);
     strftime(clock, sizeof(clock), "%H:%M:%S", &local);
     top_view_duration((double)settings->watch_ms, every, sizeof(every));
-    buf_printf(out, "%s  fleetprof top, every %s\n", clock, settings->watch_ms < 1000 ? "moment" : every);
+    buf_printf(out, "%s  fleetprof top, every %s\n", clock, every);
 }
 
 /* Draws text over what is there: each line clears its rest, the end clears the rest of the screen. */

@@ -52,9 +52,12 @@ void top_view_duration(double ms, char *out, size_t out_bytes)
         unsigned long long seconds;
         char letter;
     } units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
-    unsigned long long left = ms > 0 ? (unsigned long long)(ms / 1000 + 0.5) : 0;
+    unsigned long long left = ms >= 1000 ? (unsigned long long)(ms / 1000 + 0.5) : 0;
     size_t used = 0;
-    snprintf(out, out_bytes, "0s");
+    if (ms > 0 && ms < 1000)
+        snprintf(out, out_bytes, "%.0fms", ms);
+    else
+        snprintf(out, out_bytes, "0s");
     for (size_t i = 0; i < 4; i++) {
         unsigned long long part = left / units[i].seconds;
         left %= units[i].seconds;
@@ -102,15 +105,16 @@ int top_view_completeness(const json_t *completeness, const char *what, const st
                           struct buf *out)
 {
     const json_t *shards = json_object_get(completeness, "shards");
+    double nodes = number(completeness, "nodes");
     char amount[32];
     top_view_amount(number(completeness, "value"), text_of(completeness, "unit"), amount, sizeof(amount));
     int rc = top_view_partial(completeness, screen, out);
     if (rc == 0)
-        rc = buf_printf(out,
-                        "%.0f of %.0f shards, %.0f nodes%s: %.0f samples, %s; lost %.1f%%, truncated %.1f%%, "
-                        "unnamed %.1f%%\n",
-                        number(shards, "answered"), number(shards, "asked"), number(completeness, "nodes"),
-                        what, number(completeness, "samples"), amount, percent(completeness, "lost"),
+        rc = buf_printf(out, "%.0f of %.0f shards, %.0f node%s%s: %.0f samples, %s; ",
+                        number(shards, "answered"), number(shards, "asked"), nodes, nodes == 1 ? "" : "s",
+                        what, number(completeness, "samples"), amount);
+    if (rc == 0)
+        rc = buf_printf(out, "lost %.1f%%, truncated %.1f%%, unnamed %.1f%%\n", percent(completeness, "lost"),
                         percent(completeness, "truncated"), percent(completeness, "unnamed"));
     return rc;
 }
@@ -121,7 +125,7 @@ int top_view_completeness(const json_t *completeness, const char *what, const st
 struct view {
     const json_t *data;
     bool wide;
-    double range_ms;
+    double covered_ms;  /* of an average node: what CORES are reckoned by */
     char titles[8][32]; /* of the group columns, upper case */
     const char *keys[8];
     size_t key_count;
@@ -188,8 +192,8 @@ static void add_row(const struct view *view, const json_t *row, struct screen_ta
     if (view->wide) {
         add_amount(table, number(interval, "low"), unit);
         add_amount(table, number(interval, "high"), unit);
-        if (strcmp(unit, "nanoseconds") == 0 && view->range_ms > 0)
-            screen_table_cellf(table, "%.3f", value / (view->range_ms * 1e6));
+        if (strcmp(unit, "nanoseconds") == 0 && view->covered_ms > 0)
+            screen_table_cellf(table, "%.3f", value / (view->covered_ms * 1e6));
         else
             screen_table_cell(table, NULL);
         screen_table_cellf(table, "%.0f", number(row, "count"));
@@ -199,6 +203,14 @@ static void add_row(const struct view *view, const json_t *row, struct screen_ta
         const char *name = text_of(json_object_get(row, "keys"), view->keys[i]);
         screen_table_cell(table, *name ? name : NULL);
     }
+}
+
+/* Where nodes came or went within the range, the range itself would make a busy core look idle. */
+static double covered_ms(const json_t *completeness, double range_ms)
+{
+    double nodes = number(completeness, "nodes");
+    double covered = nodes > 0 ? number(json_object_get(completeness, "coverage"), "covered_ms") / nodes : 0;
+    return covered > 0 && covered < range_ms ? covered : range_ms;
 }
 
 int top_view(const json_t *answer, bool wide, const struct screen *screen, struct buf *out, struct err *err)
@@ -211,8 +223,9 @@ int top_view(const json_t *answer, bool wide, const struct screen *screen, struc
     if (!json_is_array(rows))
         return err_say(err, -EPROTO,
                        "the server's answer has no rows; is it a fleetprof aggregator of this version?");
-    view.range_ms = number(view.data, "to_ms") - number(view.data, "from_ms");
-    top_view_duration(view.range_ms, range, sizeof(range));
+    double range_ms = number(view.data, "to_ms") - number(view.data, "from_ms");
+    top_view_duration(range_ms, range, sizeof(range));
+    view.covered_ms = covered_ms(json_object_get(answer, "completeness"), range_ms);
     read_groups(&view);
     add_columns(&view, &table);
     json_array_foreach(rows, index, row)

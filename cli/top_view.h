@@ -21,7 +21,7 @@ int top_view_partial(const json_t *completeness, const struct screen *screen, st
 
 /* "12.3s", "450ms", "1.2k": three digits. */
 void top_view_amount(double value, const char *unit, char *out, size_t out_bytes);
-/* "5m", "1h30m": of milliseconds, rounded to seconds. */
+/* "5m", "1h30m", "300ms": of milliseconds, from 1 s on rounded to seconds. */
 void top_view_duration(double ms, char *out, size_t out_bytes);
 
 #endif

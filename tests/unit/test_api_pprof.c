@@ -15,7 +15,7 @@
 static const struct api_pprof_facts FACTS = {.kind = "cpu",
                                              .unit = "nanoseconds",
                                              .from_ms = 1769860800000,
-                                             .to_ms = 1769860810000,
+                                             .duration_ms = 10000,
                                              .comment = "{\"partial\":false}"};
 
 static struct buf write_profile(const struct stackset *set)

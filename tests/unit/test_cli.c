@@ -113,7 +113,7 @@ static void wide_has_intervals_and_cuts_nothing(void **state)
     assert_int_equal(RUN(world, "--server", world->url, "top", "-o", "wide", "--cum", "-g", "function,node"),
                      CMD_OK);
     expect_part(world->out, "  CUM     LOW          HIGH   CORES   SAMPLES        SHARE   FUNCTION");
-    expect_part(world->out, "5.05s   4.60s         5.50s   0.017       500   50.0% \xc2\xb1"
+    expect_part(world->out, "5.05s   4.60s         5.50s   0.112       500   50.0% \xc2\xb1"
                             "3.0   busy_loop");
     expect_part(world->out,
                 "std::allocator<std::basic_string<char> > >::operator[](unsigned long)   a            -\n");
@@ -285,6 +285,8 @@ static void amounts_have_three_digits(void **state)
     char text[32];
     top_view_duration(5400000, text, sizeof(text));
     assert_string_equal(text, "1h30m");
+    top_view_duration(300, text, sizeof(text));
+    assert_string_equal(text, "300ms");
     top_view_duration(0, text, sizeof(text));
     assert_string_equal(text, "0s");
 }
