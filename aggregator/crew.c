@@ -245,16 +245,18 @@ int crew_ask(struct crew *crew, crew_run_fn run, void *ctx, crew_free_fn free_ct
     job->pending_count = crew->count;
     atomic_fetch_add(&job->reference_count, crew->count);
     int rc = atomic_load(&crew->closing) ? -ECANCELED : 0;
-    for (unsigned i = 0; i < crew->count; i++) {
+    unsigned sent_count = 0;
+    while (rc == 0 && sent_count < crew->count) {
         struct message *message = xcalloc(1, sizeof(*message));
         message->job = job;
+        rc = inbox_put(crew->workers[sent_count].inbox, message);
         if (rc == 0)
-            rc = inbox_put(crew->workers[i].inbox, message);
-        if (rc < 0) { /* this one and the rest will not see it */
+            sent_count++;
+        else
             free(message);
-            job_finish(job);
-        }
     }
+    /* Those that will not see it; the asker's own reference keeps the job. */
+    atomic_fetch_sub(&job->reference_count, crew->count - sent_count);
     if (rc == 0)
         rc = wait_for(job, deadline_mono_ns);
     if (rc == 0)
@@ -265,14 +267,13 @@ int crew_ask(struct crew *crew, crew_run_fn run, void *ctx, crew_free_fn free_ct
     return rc;
 }
 
-int crew_health(struct crew *crew, struct err *err)
+int crew_health(const struct crew *crew, uint64_t now_mono_ns, struct err *err)
 {
-    uint64_t now_ns = clock_mono_ns();
     for (unsigned i = 0; i < crew->count; i++) {
         uint64_t progress_ns = atomic_load(&crew->workers[i].progress_ns);
-        if (now_ns > progress_ns && now_ns - progress_ns > CREW_STUCK_MS * CLOCK_NS_PER_MS)
+        if (now_mono_ns > progress_ns && now_mono_ns - progress_ns > CREW_STUCK_MS * CLOCK_NS_PER_MS)
             return err_say(err, -ETIME, "worker %u made no progress for %llu s", i,
-                           (unsigned long long)((now_ns - progress_ns) / CLOCK_NS_PER_S));
+                           (unsigned long long)((now_mono_ns - progress_ns) / CLOCK_NS_PER_S));
     }
     return 0;
 }

@@ -43,6 +43,6 @@ typedef void (*crew_free_fn)(void *ctx);
 int crew_ask(struct crew *crew, crew_run_fn run, void *ctx, crew_free_fn free_ctx, uint64_t deadline_mono_ns);
 
 /* 0, or -ETIME with text: a worker has not come back to its inbox for CREW_STUCK_MS. */
-int crew_health(struct crew *crew, struct err *err);
+int crew_health(const struct crew *crew, uint64_t now_mono_ns, struct err *err);
 
 #endif
