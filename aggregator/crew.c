@@ -44,6 +44,7 @@ struct worker {
 
 struct crew {
     struct worker *workers;
+    _Atomic size_t waiting_bytes;
     unsigned count;
     atomic_bool closing;
 };
@@ -110,6 +111,7 @@ static void handle(struct worker *worker, struct message *message)
         buf_clear(&worker->reply);
         ingest(worker->partition, data, bytes, now_ms(), &worker->reply);
         link_reply(message->request, worker->reply.data, worker->reply.used_bytes);
+        atomic_fetch_sub(&worker->crew->waiting_bytes, bytes);
     }
     free(message);
 }
@@ -218,11 +220,19 @@ unsigned crew_count(const struct crew *crew)
 
 int crew_take(struct crew *crew, struct link_request *request, uint64_t route)
 {
+    size_t bytes;
+    link_request_data(request, &bytes);
+    if (atomic_fetch_add(&crew->waiting_bytes, bytes) + bytes > CREW_INBOX_BYTES) {
+        atomic_fetch_sub(&crew->waiting_bytes, bytes);
+        return -EAGAIN;
+    }
     struct message *message = xcalloc(1, sizeof(*message));
     message->request = request;
     int rc = inbox_put(crew->workers[route % crew->count].inbox, message);
-    if (rc < 0)
+    if (rc < 0) {
+        atomic_fetch_sub(&crew->waiting_bytes, bytes);
         free(message);
+    }
     return rc;
 }
 
