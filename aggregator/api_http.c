@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "common/metrics.h"
 #include "common/str.h"
-#include "common/version.h"
 #include "common/xalloc.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
 
 #include "cli/top_view.h"
 #include "common/http.h"
-#include "common/version.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "common/options.h"
 
 #include "common/cleanup.h"
-#include "common/version.h"
 #include "common/xalloc.h"
 
 #include <ctype.h>

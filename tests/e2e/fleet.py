@@ -364,20 +364,21 @@ class Fleet:
             found.append((stack.split(";"), int(value)))
         return found
 
-    def wait_for_names(self, match, seconds=30):
-        """Until no sampled leaf of the selection is without its name any more, as far as names exist."""
+    def wait_for_names(self, match, seconds=45):
+        """Until no sampled leaf of the selection is without its name any more, or nothing got better for ten seconds:
+        some code has no names."""
         last = []
 
         def settled():
             unnamed = self.top(match=match).completeness["unnamed"]["samples"]
             last.append(unnamed)
-            return unnamed == 0 or (len(last) > 30 and len(set(last[-30:])) == 1)
+            return unnamed == 0 or (len(last) > 100 and len(set(last[-100:])) == 1)
         wait_until(settled, seconds, "names for %s" % match)
 
     def wait_until_stored(self, seconds=20):
         """Until every agent's window under way now has been sealed, sent and acknowledged: what has ended before this
         call is in every answer after it."""
-        marks = {a: a.metrics()["fleetprof_agent_ledger_put_samples_total"] for a in self.agents if a.alive()}
+        marks = {a: a.metrics().get("fleetprof_agent_ledger_put_samples_total", 0) for a in self.agents if a.alive()}
         begun = time.time()
 
         def stored():

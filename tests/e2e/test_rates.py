@@ -12,7 +12,8 @@ from story import expect, expect_near, expect_share, note, seconds, story, tell
 
 RATES = (19, 99, 499)
 BUSY_S = 30
-IDLE_S = 10
+BUCKET_S = 10
+IDLE_S = BUCKET_S
 
 
 def machine_busy_s():
@@ -50,8 +51,8 @@ def scene():
         write_hz(settings, 19)
         live = fleet.agent("live", hz=None, window="1s", extra=("--config", settings))
         fleet.wait_until_stored()
-        # The idle stretch lies on window borders.
-        begin = int(time.time()) + 2
+        # The idle stretch lies on the shard's time buckets, the grain of every answer.
+        begin = (int(time.time() + 1) // BUCKET_S + 1) * BUCKET_S
         time.sleep(begin - time.time())
         idle_from = machine_busy_s()
         time.sleep(begin + IDLE_S - time.time())
