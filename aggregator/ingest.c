@@ -117,7 +117,11 @@ static void open_session(struct partition *partition, uint32_t at, const Fleetpr
     static struct log_limit limit; /* the lines are about all nodes together */
     if (claim == ROSTER_RETURNED && log_limit_pass(&limit, NULL))
         log_warn("two agents are alive that call themselves node %s; the newer one is refused", node->name);
-    partition_put_session(partition, session_new(&partition->dictionary, hello->session, at, node->name));
+    /* Session ids are never used twice: one that is open already is a Hello that came again. What was defined
+     * since must stay. */
+    if (!node->session || node->session->id != hello->session)
+        partition_put_session(partition,
+                              session_new(&partition->dictionary, hello->session, at, node->name));
     copy_text(node->version, sizeof(node->version), hello->agent_version);
     copy_text(node->kernel, sizeof(node->kernel), hello->kernel);
     copy_text(node->event, sizeof(node->event), hello->event);
@@ -192,8 +196,16 @@ static int check_batch(const struct session *session, const Fleetprof__Batch *ba
         have.nodes += (uint32_t)batch->dictionary->n_node_up;
         have.series += (uint32_t)batch->dictionary->n_series;
     }
-    for (size_t i = 0; i < batch->n_samples && rc == 0; i++)
+    uint32_t seen = 0; /* kinds: each at most once, or the limits of their sums would bound nothing */
+    for (size_t i = 0; i < batch->n_samples && rc == 0; i++) {
         rc = check_samples(batch->samples[i], &have, err);
+        if (rc < 0)
+            break;
+        uint32_t kind = 1u << profile_kind_find(batch->samples[i]->kind);
+        if (seen & kind)
+            rc = err_say(err, -EPROTO, "batch: profile kind %s comes twice", batch->samples[i]->kind);
+        seen |= kind;
+    }
     return rc;
 }
 

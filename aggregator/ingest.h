@@ -2,9 +2,9 @@
  * Rules:   a batch is checked whole before anything of it is applied. It counts once per (node, boot epoch,
  *          sequence); a repeated one is answered STORED. Times more than PARTITION_SKEW_MS off the shard's
  *          clock are corrected by the difference and counted as skewed; windows that would begin in the
- *          future begin now.
- * Limits:  those of the partition; INGEST_WANTS executables asked for in one Ack; the sums of one kind in
- *          one batch INGEST_VALUE and INGEST_COUNT (so that splitting large rows makes at most 128 Ki
+ *          future begin now. A Hello for the session that is open leaves it as it is.
+ * Limits:  those of the partition; INGEST_WANTS executables asked for in one Ack; each kind once in one
+ *          batch, its sums INGEST_VALUE and INGEST_COUNT (so that splitting large rows makes at most 128 Ki
  *          more).
  * Threads: the partition's worker only. */
 #ifndef AGGREGATOR_INGEST_H

@@ -348,6 +348,65 @@ static void senseless_samples_are_refused(void **state)
     close_bench(&bench);
 }
 
+static void repeat_samples(Fleetprof__Batch *batch, uint64_t argument)
+{
+    (void)argument;
+    /* The same column twice: an agent sends each kind once. */
+    Fleetprof__Samples **twice = xcalloc(2, sizeof(*twice));
+    Fleetprof__Samples *copy = xmalloc(sizeof(*copy));
+    fleetprof__samples__init(copy);
+    copy->kind = xstrdup("cpu");
+    copy->unit = xstrdup("nanoseconds");
+    copy->scale = 1000;
+    twice[0] = batch->samples[0];
+    twice[1] = copy;
+    free(batch->samples);
+    batch->samples = twice;
+    batch->n_samples = 2;
+}
+
+/* Else a batch of many small Samples, each with the largest sums, would fill gigabytes with split rows. */
+static void a_kind_twice_in_one_batch_is_refused(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    add(set, "p", "f", 100, 1);
+    struct buf message = encode(&bench, 1, bench.now_ms - 10000, set, repeat_samples, 0);
+    assert_int_equal(send_message(&bench, &message), FLEETPROF__VERDICT__REFUSED);
+    assert_int_equal(all_samples(&bench), 0);
+    buf_fini(&message);
+    stackset_free(set);
+    close_bench(&bench);
+}
+
+/* A Hello that comes twice, the second one late: what the agent has defined since must still hold. */
+static void a_hello_that_comes_again_changes_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms - 20000, "f", 2), FLEETPROF__VERDICT__STORED);
+    Fleetprof__Hello again = FLEETPROF__HELLO__INIT;
+    again.node = (char *)(uintptr_t)bench.node;
+    again.boot_epoch = 1;
+    again.session = wire_session_id(bench.session);
+    struct buf out = buf_init(LINK_MESSAGE_BYTES);
+    assert_int_equal(wire_pack(&again.base, WIRE_HELLO, wire_route(bench.node), &out, NULL), 0);
+    Fleetprof__HelloReply *reply = (Fleetprof__HelloReply *)say(&bench, &out, WIRE_HELLO_REPLY);
+    assert_int_equal(reply->verdict, FLEETPROF__VERDICT__STORED);
+    assert_int_equal(reply->last_sequence, 1);
+    wire_free(&reply->base);
+    buf_fini(&out);
+    /* The same stack once more: the session does not send it again. */
+    assert_int_equal(send_one(&bench, 2, bench.now_ms - 10000, "f", 3), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(all_samples(&bench), 5);
+    close_bench(&bench);
+}
+
 static void a_node_on_the_wrong_route_is_refused(void **state)
 {
     (void)state;
@@ -708,6 +767,8 @@ int main(void)
         cmocka_unit_test(of_two_agents_with_one_name_the_older_stays),
         cmocka_unit_test(broken_messages_change_nothing),
         cmocka_unit_test(senseless_samples_are_refused),
+        cmocka_unit_test(a_kind_twice_in_one_batch_is_refused),
+        cmocka_unit_test(a_hello_that_comes_again_changes_nothing),
         cmocka_unit_test(a_node_on_the_wrong_route_is_refused),
         cmocka_unit_test(windows_of_wrong_clocks_land_where_questions_look),
         cmocka_unit_test(a_late_window_of_a_right_clock_keeps_its_time),
