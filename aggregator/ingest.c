@@ -104,6 +104,10 @@ static void open_session(struct partition *partition, uint32_t at, const Fleetpr
                          uint64_t now_ms, struct buf *reply)
 {
     struct roster_node *node = partition->roster.nodes[at];
+    /* Session ids are never used twice: one that is open already is a Hello that came again. What was defined
+     * since must stay. */
+    bool again =
+        node->session && node->session->id == hello->session && node->epochs[0].epoch == hello->boot_epoch;
     enum roster_claim claim = roster_claim(node, hello->boot_epoch, now_ms);
     const char *refusal = claim_refusal(claim);
     if (refusal) {
@@ -117,11 +121,8 @@ static void open_session(struct partition *partition, uint32_t at, const Fleetpr
     static struct log_limit limit; /* the lines are about all nodes together */
     if (claim == ROSTER_RETURNED && log_limit_pass(&limit, NULL))
         log_warn("two agents are alive that call themselves node %s; the newer one is refused", node->name);
-    /* Session ids are never used twice: one that is open already is a Hello that came again. What was defined
-     * since must stay. */
-    if (!node->session || node->session->id != hello->session)
-        partition_put_session(partition,
-                              session_new(&partition->dictionary, hello->session, at, node->name));
+    if (!again)
+        partition_put_session(partition, session_new(&partition->dictionary, hello->session, at, node->name));
     copy_text(node->version, sizeof(node->version), hello->agent_version);
     copy_text(node->kernel, sizeof(node->kernel), hello->kernel);
     copy_text(node->event, sizeof(node->event), hello->event);
@@ -460,7 +461,9 @@ static void take_batch(struct partition *partition, const Fleetprof__Batch *batc
     }
     /* The definitions of a batch that this session has seen refer to ids from before it: they cannot be
      * checked again. */
-    bool seen = batch->sequence != 0 && batch->sequence <= session->last_sequence;
+    uint64_t stored = partition->roster.nodes[session->node]->epochs[0].last_sequence;
+    bool seen = batch->sequence != 0 && batch->sequence <= session->last_sequence &&
+                batch->sequence <= stored; /* its rows will not be looked at */
     struct err err = {0};
     if (!seen && check_batch(session, batch, &err) < 0) {
         refuse_batch(partition, batch->sequence, err.text, reply);

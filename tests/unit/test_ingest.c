@@ -407,6 +407,29 @@ static void a_hello_that_comes_again_changes_nothing(void **state)
     close_bench(&bench);
 }
 
+/* The rows of a batch are followed unchecked only when they will not be stored. */
+static void another_life_cannot_take_over_a_session(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, NULL);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(send_one(&bench, 5, bench.now_ms - 20000, "f", 2), FLEETPROF__VERDICT__STORED);
+    bench.next_session--; /* the same id */
+    assert_int_equal(hello(&bench, 2), FLEETPROF__VERDICT__STORED);
+    struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+    add(set, "p", "f", 100, 1);
+    struct buf first = encode(&bench, 1, bench.now_ms - 10000, set, NULL, 0);
+    struct buf second = encode(&bench, 2, bench.now_ms - 10000, set, NULL, 0);
+    assert_int_equal(send_message(&bench, &second), FLEETPROF__VERDICT__REFUSED); /* nothing is defined */
+    assert_int_equal(send_message(&bench, &first), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(all_samples(&bench), 3);
+    buf_fini(&first);
+    buf_fini(&second);
+    stackset_free(set);
+    close_bench(&bench);
+}
+
 static void a_node_on_the_wrong_route_is_refused(void **state)
 {
     (void)state;
@@ -769,6 +792,7 @@ int main(void)
         cmocka_unit_test(senseless_samples_are_refused),
         cmocka_unit_test(a_kind_twice_in_one_batch_is_refused),
         cmocka_unit_test(a_hello_that_comes_again_changes_nothing),
+        cmocka_unit_test(another_life_cannot_take_over_a_session),
         cmocka_unit_test(a_node_on_the_wrong_route_is_refused),
         cmocka_unit_test(windows_of_wrong_clocks_land_where_questions_look),
         cmocka_unit_test(a_late_window_of_a_right_clock_keeps_its_time),
