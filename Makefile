@@ -15,7 +15,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wundef \
         -Wpointer-arith -Wwrite-strings -Werror
-CPPFLAGS := -I. -I$(OUT)/gen -D_GNU_SOURCE -DFLEETPROF_VERSION='"$(VERSION)"'
+CPPFLAGS := -I. -I$(OUT)/gen -D_GNU_SOURCE
 CFLAGS := -std=c11 -O2 -g -fno-omit-frame-pointer -fstack-protector-strong $(WARN)
 LDFLAGS := -Wl,-z,relro,-z,now
 ifeq ($(MODE),san-address-undefined)
@@ -65,6 +65,12 @@ BINS := $(foreach p,$(PROGRAMS),$(BIN_$(p)))
 all: $(BINS)
 
 # ---- generated code -------------------------------------------------------------------------
+# Written at each start of make, but only when it differs: then the few files that include it are built again.
+VERSION_H := $(OUT)/gen/common/version.h
+$(shell mkdir -p $(OUT)/gen/common; \
+  printf '\043define FLEETPROF_VERSION "%s"\n' '$(VERSION)' | cmp -s - $(VERSION_H) || \
+  printf '\043define FLEETPROF_VERSION "%s"\n' '$(VERSION)' > $(VERSION_H))
+
 $(OUT)/gen/%.pb-c.c $(OUT)/gen/%.pb-c.h &: %.proto
 	$(call say,PROTO,$<)
 	@mkdir -p $(dir $(OUT)/gen/$*)

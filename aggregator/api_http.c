@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/metrics.h"
 #include "common/str.h"
+#include "common/version.h"
 #include "common/xalloc.h"
 
 #include <errno.h>

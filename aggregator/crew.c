@@ -44,6 +44,7 @@ struct worker {
 
 struct crew {
     struct worker *workers;
+    _Atomic size_t waiting_bytes;
     unsigned count;
     atomic_bool closing;
 };
@@ -110,6 +111,7 @@ static void handle(struct worker *worker, struct message *message)
         buf_clear(&worker->reply);
         ingest(worker->partition, data, bytes, now_ms(), &worker->reply);
         link_reply(message->request, worker->reply.data, worker->reply.used_bytes);
+        atomic_fetch_sub(&worker->crew->waiting_bytes, bytes);
     }
     free(message);
 }
@@ -218,11 +220,19 @@ unsigned crew_count(const struct crew *crew)
 
 int crew_take(struct crew *crew, struct link_request *request, uint64_t route)
 {
+    size_t bytes;
+    link_request_data(request, &bytes);
+    if (atomic_fetch_add(&crew->waiting_bytes, bytes) + bytes > CREW_INBOX_BYTES) {
+        atomic_fetch_sub(&crew->waiting_bytes, bytes);
+        return -EAGAIN;
+    }
     struct message *message = xcalloc(1, sizeof(*message));
     message->request = request;
     int rc = inbox_put(crew->workers[route % crew->count].inbox, message);
-    if (rc < 0)
+    if (rc < 0) {
+        atomic_fetch_sub(&crew->waiting_bytes, bytes);
         free(message);
+    }
     return rc;
 }
 
@@ -245,16 +255,18 @@ int crew_ask(struct crew *crew, crew_run_fn run, void *ctx, crew_free_fn free_ct
     job->pending_count = crew->count;
     atomic_fetch_add(&job->reference_count, crew->count);
     int rc = atomic_load(&crew->closing) ? -ECANCELED : 0;
-    for (unsigned i = 0; i < crew->count; i++) {
+    unsigned sent_count = 0;
+    while (rc == 0 && sent_count < crew->count) {
         struct message *message = xcalloc(1, sizeof(*message));
         message->job = job;
+        rc = inbox_put(crew->workers[sent_count].inbox, message);
         if (rc == 0)
-            rc = inbox_put(crew->workers[i].inbox, message);
-        if (rc < 0) { /* this one and the rest will not see it */
+            sent_count++;
+        else
             free(message);
-            job_finish(job);
-        }
     }
+    /* Those that will not see it; the asker's own reference keeps the job. */
+    atomic_fetch_sub(&job->reference_count, crew->count - sent_count);
     if (rc == 0)
         rc = wait_for(job, deadline_mono_ns);
     if (rc == 0)
@@ -265,14 +277,13 @@ int crew_ask(struct crew *crew, crew_run_fn run, void *ctx, crew_free_fn free_ct
     return rc;
 }
 
-int crew_health(struct crew *crew, struct err *err)
+int crew_health(const struct crew *crew, uint64_t now_mono_ns, struct err *err)
 {
-    uint64_t now_ns = clock_mono_ns();
     for (unsigned i = 0; i < crew->count; i++) {
         uint64_t progress_ns = atomic_load(&crew->workers[i].progress_ns);
-        if (now_ns > progress_ns && now_ns - progress_ns > CREW_STUCK_MS * CLOCK_NS_PER_MS)
+        if (now_mono_ns > progress_ns && now_mono_ns - progress_ns > CREW_STUCK_MS * CLOCK_NS_PER_MS)
             return err_say(err, -ETIME, "worker %u made no progress for %llu s", i,
-                           (unsigned long long)((now_ns - progress_ns) / CLOCK_NS_PER_S));
+                           (unsigned long long)((now_mono_ns - progress_ns) / CLOCK_NS_PER_S));
     }
     return 0;
 }

@@ -3,7 +3,7 @@
  * Rules:   a job runs once on every partition, between messages. The one who asked waits with a deadline;
  *          when it is over he leaves, the job is abandoned: partitions that have not begun skip it, those
  *          that have finish into memory that the job owns until the last one lets go.
- * Limits:  CREW_MAX_WORKERS; each inbox CREW_INBOX messages.
+ * Limits:  CREW_MAX_WORKERS; each inbox CREW_INBOX messages, all together CREW_INBOX_BYTES.
  * Threads: crew_take and crew_ask from any but the workers; the rest from one.
  * Errors:  crew_ask: -ETIMEDOUT, -EAGAIN (an inbox is full), -ECANCELED (closing). */
 #ifndef AGGREGATOR_CREW_H
@@ -17,7 +17,8 @@
 
 #define CREW_MAX_WORKERS 64u
 #define CREW_INBOX       1024u
-#define CREW_STUCK_MS    20000u /* a worker that made no progress for so long is taken for dead */
+#define CREW_INBOX_BYTES (256u << 20) /* of requests waiting for all workers together */
+#define CREW_STUCK_MS    20000u       /* a worker that made no progress for so long is taken for dead */
 
 struct crew;
 struct crew_settings {
@@ -43,6 +44,6 @@ typedef void (*crew_free_fn)(void *ctx);
 int crew_ask(struct crew *crew, crew_run_fn run, void *ctx, crew_free_fn free_ctx, uint64_t deadline_mono_ns);
 
 /* 0, or -ETIME with text: a worker has not come back to its inbox for CREW_STUCK_MS. */
-int crew_health(struct crew *crew, struct err *err);
+int crew_health(const struct crew *crew, uint64_t now_mono_ns, struct err *err);
 
 #endif

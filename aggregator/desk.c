@@ -24,6 +24,7 @@ struct desk {
     pthread_t threads[DESK_THREADS];
     unsigned started_count;
     atomic_uint turn;
+    _Atomic size_t waiting_bytes;
     atomic_bool closing;
 };
 
@@ -217,6 +218,7 @@ static void answer_letter(struct desk *desk, struct letter *letter, struct buf *
         refuse(letter->type, FLEETPROF__VERDICT__REFUSED, err.text, out);
     }
     link_reply(letter->request, out->data, out->used_bytes);
+    atomic_fetch_sub(&desk->waiting_bytes, bytes);
     free(letter);
 }
 
@@ -282,14 +284,19 @@ void desk_free(struct desk *desk)
 
 int desk_take(struct desk *desk, struct link_request *request, enum wire_type type)
 {
+    size_t bytes;
+    link_request_data(request, &bytes);
     struct letter *letter = xcalloc(1, sizeof(*letter));
     letter->request = request;
     letter->type = type;
     unsigned turn = atomic_fetch_add(&desk->turn, 1);
     int rc = -EAGAIN;
-    for (unsigned i = 0; i < DESK_THREADS && rc < 0; i++)
+    bool fits = atomic_fetch_add(&desk->waiting_bytes, bytes) + bytes <= DESK_INBOX_BYTES;
+    for (unsigned i = 0; fits && i < DESK_THREADS && rc < 0; i++)
         rc = inbox_put(desk->inboxes[(turn + i) % DESK_THREADS], letter);
-    if (rc < 0)
+    if (rc < 0) {
+        atomic_fetch_sub(&desk->waiting_bytes, bytes);
         free(letter);
+    }
     return rc;
 }

@@ -1,6 +1,6 @@
 /* desk: requests that are not for one partition: questions of other shards, symbol packs. A few threads of
  * their own, which may wait for the workers.
- * Limits:  DESK_THREADS, DESK_INBOX requests waiting.
+ * Limits:  DESK_THREADS, DESK_INBOX requests and DESK_INBOX_BYTES waiting.
  * Threads: desk_take from any; the rest from one. */
 #ifndef AGGREGATOR_DESK_H
 #define AGGREGATOR_DESK_H
@@ -10,8 +10,9 @@
 #include "common/link.h"
 #include "common/wire.h"
 
-#define DESK_THREADS 2u
-#define DESK_INBOX   256u
+#define DESK_THREADS     2u
+#define DESK_INBOX       256u
+#define DESK_INBOX_BYTES (128u << 20)
 
 struct desk;
 /* Borrows answers and packs. timeout_ms: for one question. NULL when no thread starts. */

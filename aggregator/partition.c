@@ -2,6 +2,7 @@
 
 #include "common/xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,13 +21,13 @@ static void on_drop(uint64_t bucket_start_ms, enum window_drop why, void *ctx)
                samples);
 }
 
-static void open_metrics(struct partition_metrics *metrics)
+static void open_counters(struct partition_metrics *metrics)
 {
-    metrics->batches =
-        metrics_counter("fleetprof_shard_batches_total", "Batches by verdict", "verdict", "stored");
-    metrics->duplicates = metrics_counter("fleetprof_shard_batches_total", NULL, "verdict", "duplicate");
-    metrics->refused = metrics_counter("fleetprof_shard_batches_total", NULL, "verdict", "refused");
-    metrics->no_session = metrics_counter("fleetprof_shard_batches_total", NULL, "verdict", "no_session");
+    const char *batches = "fleetprof_shard_batches_total", *dropped = "fleetprof_shard_dropped_samples_total";
+    metrics->batches = metrics_counter(batches, "Batches by verdict", "verdict", "stored");
+    metrics->duplicates = metrics_counter(batches, NULL, "verdict", "duplicate");
+    metrics->refused = metrics_counter(batches, NULL, "verdict", "refused");
+    metrics->no_session = metrics_counter(batches, NULL, "verdict", "no_session");
     metrics->rows = metrics_counter("fleetprof_shard_rows_total", "Rows (series, stack) stored", NULL, NULL);
     metrics->samples = metrics_counter("fleetprof_shard_samples_total", "Samples stored", NULL, NULL);
     metrics->skewed = metrics_counter("fleetprof_shard_skewed_batches_total",
@@ -36,15 +37,33 @@ static void open_metrics(struct partition_metrics *metrics)
                         "Definitions that found no room and became a remainder", NULL, NULL);
     metrics->compactions =
         metrics_counter("fleetprof_shard_compactions_total", "Dictionary compactions", NULL, NULL);
-    metrics->expired_samples = metrics_counter("fleetprof_shard_dropped_samples_total",
-                                               "Samples dropped from memory by cause", "cause", "expired");
-    metrics->window_bytes_samples =
-        metrics_counter("fleetprof_shard_dropped_samples_total", NULL, "cause", "window_bytes");
+    metrics->expired_samples =
+        metrics_counter(dropped, "Samples dropped from memory by cause", "cause", "expired");
+    metrics->window_bytes_samples = metrics_counter(dropped, NULL, "cause", "window_bytes");
     metrics->rivals =
         metrics_counter("fleetprof_shard_rival_agents_total",
-                        "Refused agents: an older one with the same node name is alive", NULL, NULL);
+                        "Hellos refused because an older agent of that node name is alive", NULL, NULL);
     metrics->ledger_mismatch = metrics_counter("fleetprof_shard_ledger_mismatch_total",
                                                "Batches where taken is not stored plus lost", NULL, NULL);
+}
+
+static void open_gauges(struct partition_metrics *metrics, uint32_t index)
+{
+    char worker[16];
+    snprintf(worker, sizeof(worker), "%u", index);
+    metrics->window_bytes =
+        metrics_gauge("fleetprof_shard_window_bytes", "Memory of the windows, by worker", "worker", worker);
+    metrics->window_rows =
+        metrics_gauge("fleetprof_shard_window_rows", "Rows in memory, by worker", "worker", worker);
+    metrics->dictionary_bytes = metrics_gauge("fleetprof_shard_dictionary_bytes",
+                                              "Memory of the dictionary, by worker", "worker", worker);
+    metrics->stacks = metrics_gauge("fleetprof_shard_stacks", "Call-tree nodes in the dictionary, by worker",
+                                    "worker", worker);
+    metrics->series =
+        metrics_gauge("fleetprof_shard_series", "Label sets in the dictionary, by worker", "worker", worker);
+    metrics->nodes = metrics_gauge("fleetprof_shard_nodes", "Nodes known, by worker", "worker", worker);
+    metrics->sessions =
+        metrics_gauge("fleetprof_shard_sessions", "Open agent sessions, by worker", "worker", worker);
 }
 
 struct partition *partition_new(const struct partition_settings *settings, struct symbol_packs *packs)
@@ -55,7 +74,8 @@ struct partition *partition_new(const struct partition_settings *settings, struc
     dictionary_init(&partition->dictionary, &settings->dictionary);
     windows_init(&partition->windows, settings->window_bytes, settings->retention_ms, on_drop, partition);
     roster_init(&partition->roster, settings->nodes);
-    open_metrics(&partition->metrics);
+    open_counters(&partition->metrics);
+    open_gauges(&partition->metrics, settings->index);
     return partition;
 }
 
@@ -72,15 +92,51 @@ void partition_free(struct partition *partition)
     free(partition);
 }
 
+static void set_gauges(const struct partition *partition)
+{
+    const struct partition_metrics *metrics = &partition->metrics;
+    metric_set(metrics->window_bytes, partition->windows.used_bytes);
+    metric_set(metrics->window_rows, partition->windows.row_count);
+    metric_set(metrics->dictionary_bytes, dictionary_memory_bytes(&partition->dictionary));
+    metric_set(metrics->stacks, partition->dictionary.node_count);
+    metric_set(metrics->series, partition->dictionary.series_count);
+    metric_set(metrics->nodes, partition->roster.count);
+    metric_set(metrics->sessions, partition->session_count);
+}
+
+static void drop_silent_nodes(struct partition *partition, uint64_t now_ms)
+{
+    struct roster *roster = &partition->roster;
+    for (uint32_t i = 0; i < roster->count;) {
+        const struct roster_node *node = roster->nodes[i];
+        bool silent = now_ms >= node->last_seen_ms + PARTITION_SESSION_MS;
+        if (silent)
+            partition_drop_session(partition, i);
+        if (now_ms < node->last_seen_ms + PARTITION_NODE_MS || node->ledger_count > 0) {
+            i++;
+            continue;
+        }
+        uint32_t moved = roster_remove(roster, i);
+        struct session *session = moved == ROSTER_NONE ? NULL : roster->nodes[i]->session;
+        if (session) {
+            table_remove(&partition->sessions, session->id, moved);
+            table_insert(&partition->sessions, session->id, i);
+            session->node = i;
+        }
+    }
+}
+
 void partition_tend(struct partition *partition, uint64_t now_ms)
 {
     windows_trim(&partition->windows, now_ms);
+    set_gauges(partition);
     if (now_ms < partition->forgotten_ms + FORGET_EVERY_MS)
         return;
     partition->forgotten_ms = now_ms;
     /* Twice the retention: what is gone from memory can still be named as missing. */
     uint64_t keep_ms = 2 * partition->settings.retention_ms;
     roster_forget(&partition->roster, now_ms > keep_ms ? now_ms - keep_ms : 0);
+    drop_silent_nodes(partition, now_ms);
 }
 
 /* ---- sessions ---- */

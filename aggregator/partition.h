@@ -13,7 +13,9 @@
 
 #include "common/metrics.h"
 
-#define PARTITION_SKEW_MS (5u * 60 * 1000)
+#define PARTITION_SKEW_MS    (5u * 60 * 1000)
+#define PARTITION_SESSION_MS (15u * 60 * 1000) /* a silent agent's session is dropped */
+#define PARTITION_NODE_MS    (60u * 60 * 1000) /* a silent node is forgotten, if its windows are gone too */
 
 struct partition_settings {
     const char *shard; /* this shard's link address; borrowed */
@@ -39,13 +41,14 @@ struct partition {
         struct metric *batches, *duplicates, *rows, *samples, *refused, *no_session, *skewed,
             *dictionary_full, *compactions, *expired_samples, *window_bytes_samples, *rivals,
             *ledger_mismatch;
+        struct metric *window_bytes, *window_rows, *dictionary_bytes, *stacks, *series, *nodes, *sessions;
     } metrics;
 };
 
 struct partition *partition_new(const struct partition_settings *settings, struct symbol_packs *packs);
 void partition_free(struct partition *partition);
 
-/* Retention, byte limits, old ledger entries: about once a second. */
+/* Retention, byte limits, silent agents, gauges: about once a second. */
 void partition_tend(struct partition *partition, uint64_t now_ms);
 
 /* Sessions by id: NULL when there is none. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ struct peers {
     size_t count, self;
     char **addresses;
     struct link_client **clients; /* NULL for self */
+    _Atomic uint64_t *refused_ns; /* when nobody could be connected to there, 0 = not lately */
 };
 
 int peers_open(const char *const *addresses, size_t count, size_t self, struct peers **ret_peers,
@@ -27,6 +29,7 @@ int peers_open(const char *const *addresses, size_t count, size_t self, struct p
     peers->self = self;
     peers->addresses = xcalloc(count, sizeof(char *));
     peers->clients = xcalloc(count, sizeof(struct link_client *));
+    peers->refused_ns = xcalloc(count, sizeof(*peers->refused_ns));
     for (size_t i = 0; i < count; i++)
         peers->addresses[i] = xstrdup(addresses[i]);
     for (size_t i = 0; i < count; i++) {
@@ -51,6 +54,7 @@ void peers_close(struct peers *peers)
     }
     free(peers->addresses);
     free(peers->clients);
+    free(peers->refused_ns);
     free(peers);
 }
 
@@ -90,6 +94,7 @@ struct gather {
     uint64_t deadline_mono_ns;
     struct gather_slot {
         struct gather *gather;
+        _Atomic uint64_t *refused_ns;
         int rc;
         void *data;
         size_t bytes;
@@ -113,6 +118,7 @@ static void on_reply(int rc, const void *data, size_t bytes, void *ctx)
 {
     struct gather_slot *slot = ctx;
     struct gather *gather = slot->gather;
+    atomic_store(slot->refused_ns, rc == -ECONNREFUSED ? clock_mono_ns() : 0);
     pthread_mutex_lock(&gather->lock);
     if (!gather->left) {
         slot->rc = rc;
@@ -132,6 +138,14 @@ static int remaining_ms(uint64_t deadline_mono_ns)
     return deadline_mono_ns <= now_ns ? 1 : (int)((deadline_mono_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
 }
 
+static int time_for(const struct peers *peers, size_t shard, uint64_t deadline_mono_ns)
+{
+    uint64_t refused_ns = atomic_load(&peers->refused_ns[shard]);
+    int left_ms = remaining_ms(deadline_mono_ns);
+    bool down = refused_ns && clock_mono_ns() < refused_ns + PEERS_REMEMBER_MS * CLOCK_NS_PER_MS;
+    return down && left_ms > PEERS_DOWN_MS ? PEERS_DOWN_MS : left_ms;
+}
+
 struct gather *gather_send(struct peers *peers, uint64_t mask, const struct buf *message,
                            uint64_t deadline_mono_ns)
 {
@@ -147,6 +161,7 @@ struct gather *gather_send(struct peers *peers, uint64_t mask, const struct buf 
     for (size_t i = 0; i < peers->count; i++) {
         struct gather_slot *slot = &gather->slots[i];
         slot->gather = gather;
+        slot->refused_ns = &peers->refused_ns[i];
         slot->rc = -ECANCELED;
         if (!(mask >> i & 1) || !peers->clients[i])
             continue;
@@ -155,7 +170,7 @@ struct gather *gather_send(struct peers *peers, uint64_t mask, const struct buf 
         gather->waiting_count++;
         pthread_mutex_unlock(&gather->lock);
         int rc = link_call(peers->clients[i], message->data, message->used_bytes,
-                           remaining_ms(deadline_mono_ns), on_reply, slot);
+                           time_for(peers, i, deadline_mono_ns), on_reply, slot);
         if (rc < 0)
             on_reply(rc, NULL, 0, slot);
     }

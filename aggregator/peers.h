@@ -2,6 +2,8 @@
  * gathered until a deadline.
  * Shapes:  shards are numbered by their place in the list that all shards have alike; sets of them are bit
  *          masks.
+ * Rules:   a shard that could not be connected to is given PEERS_DOWN_MS, not the whole time, for the next
+ *          PEERS_REMEMBER_MS: questions of a fleet with a dead shard stay fast.
  * Limits:  PEERS_MAX shards.
  * Threads: any.
  * Errors:  per shard: those of link_call; -ECANCELED for those that were still out when the asker left. */
@@ -14,7 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PEERS_MAX 64u
+#define PEERS_MAX         64u
+#define PEERS_DOWN_MS     200
+#define PEERS_REMEMBER_MS 10000u
 
 struct peers;
 /* addresses are copied. self: my own number. */

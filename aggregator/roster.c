@@ -69,6 +69,20 @@ uint32_t roster_add(struct roster *roster, const char *name, uint64_t now_ms)
     return roster->count++;
 }
 
+uint32_t roster_remove(struct roster *roster, uint32_t at)
+{
+    uint32_t last = --roster->count;
+    struct roster_node *gone = roster->nodes[at];
+    table_remove(&roster->index, gone->route, at);
+    free_node(gone);
+    if (at == last)
+        return ROSTER_NONE;
+    table_remove(&roster->index, roster->nodes[last]->route, last);
+    roster->nodes[at] = roster->nodes[last];
+    table_insert(&roster->index, roster->nodes[at]->route, at);
+    return last;
+}
+
 uint32_t roster_cause(struct roster *roster, const char *name)
 {
     for (uint32_t i = 0; i < roster->cause_count; i++)

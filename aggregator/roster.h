@@ -99,6 +99,9 @@ void roster_init(struct roster *roster, uint32_t limit_count);
 /* Sessions are the caller's to free before. */
 void roster_fini(struct roster *roster);
 
+/* Takes a node out; the last one gets its number, and its old one is returned (ROSTER_NONE when it was the
+ * last itself). Its session is the caller's to drop before. */
+uint32_t roster_remove(struct roster *roster, uint32_t at);
 /* ROSTER_NONE when unknown; roster_add also when there are too many nodes or the name is too long or empty.
  */
 uint32_t roster_find(const struct roster *roster, const char *name);

@@ -200,7 +200,7 @@ struct query *shard_query(struct shard *shard)
 
 int shard_health(struct shard *shard, struct err *err)
 {
-    return crew_health(shard->crew, err);
+    return crew_health(shard->crew, clock_mono_ns(), err);
 }
 
 int shard_ready(struct shard *shard, struct err *err)

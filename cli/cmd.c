@@ -2,6 +2,7 @@
 
 #include "cli/top_view.h"
 #include "common/http.h"
+#include "common/version.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 #include "cli/cmd.h"
 #include "cli/server_http.h"
 #include "common/str.h"
+#include "common/version.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "cli/server_http.h"
 
 #include "common/str.h"
+#include "common/version.h"
 
 #include <errno.h>
 #include <stdio.h>

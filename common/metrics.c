@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/table.h"
+#include "common/version.h"
 #include "common/xalloc.h"
 
 #include <dirent.h>

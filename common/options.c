@@ -1,6 +1,7 @@
 #include "common/options.h"
 
 #include "common/cleanup.h"
+#include "common/version.h"
 #include "common/xalloc.h"
 
 #include <ctype.h>

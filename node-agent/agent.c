@@ -7,6 +7,7 @@
 #include "node-agent/agent_metrics.h"
 #include "node-agent/collector.h"
 #include "node-agent/pack_worker.h"
+#include "node-agent/rights.h"
 #include "node-agent/shipper.h"
 
 #include <errno.h>
@@ -211,6 +212,12 @@ static int open_all(struct agent *agent, struct err *err)
     return 0;
 }
 
+static void on_gap(const char *text, void *ctx)
+{
+    (void)ctx;
+    log_warn("%s", text);
+}
+
 static void drain_loop(struct agent *agent)
 {
     uv_run(&agent->loop, UV_RUN_DEFAULT);
@@ -226,6 +233,8 @@ int agent_run(const struct agent_config *config, int argc, char **argv, struct e
     agent.images = images_new();
     int rc = open_all(&agent, err);
     if (rc == 0) {
+        const struct rights rights = rights_read();
+        rights_gaps(&rights, on_gap, NULL);
         start_signal(&agent, &agent.sigterm, on_stop_signal, SIGTERM);
         start_signal(&agent, &agent.sigint, on_stop_signal, SIGINT);
         start_signal(&agent, &agent.sighup, on_reload_signal, SIGHUP);

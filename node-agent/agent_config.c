@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "common/xalloc.h"
+#include "node-agent/rights.h"
 #include "node-agent/sampler.h"
 
 #include <errno.h>
@@ -88,7 +89,7 @@ static const struct options_program program = {
     .summary =
         "Samples every process of this machine with eBPF and streams the counted stacks to fleetprof shards.",
     .usage = "[OPTION]...",
-    .footer = "Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and CAP_SYSLOG.\n"
+    .footer = "Needs root, or " RIGHTS_TEXT ".\n"
               "SIGHUP reads --hz from the config file again; SIGTERM sends what is waiting, then ends.",
     .defs = defs,
 };

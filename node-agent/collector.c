@@ -29,6 +29,7 @@ struct collector {
     uint64_t counted_ring_full, counted_nested; /* losses of BPF already in a window's ledger */
     uint64_t truncated_count;
     uint64_t next_expire_ns;
+    bool hidden_told;
 };
 
 static void on_sample(const struct sample_record *record, void *ctx)
@@ -92,6 +93,18 @@ static void publish(struct collector *collector, struct collector_figures *figur
     atomic_store(&collector->progress_ns, clock_mono_ns());
 }
 
+static void tell_hidden(struct collector *collector)
+{
+    bool hidden = kallsyms_hidden(collector->kallsyms);
+    if (hidden && !collector->hidden_told)
+        log_warn(
+            "the kernel hides its addresses (kernel.kptr_restrict, CAP_SYSLOG): its frames show as [kernel "
+            "symbols hidden]");
+    else if (!hidden && collector->hidden_told)
+        log_info("kernel addresses are to be seen again");
+    collector->hidden_told = hidden;
+}
+
 static int poll_once(struct collector *collector, bool last, struct err *err)
 {
     const struct sampler_handlers handlers = {.on_sample = on_sample, .on_event = on_event, .ctx = collector};
@@ -106,6 +119,7 @@ static int poll_once(struct collector *collector, bool last, struct err *err)
     uint64_t now_ns = clock_mono_ns();
     if (now_ns >= collector->next_expire_ns) {
         processes_expire(collector->processes, now_ns);
+        tell_hidden(collector);
         collector->next_expire_ns = now_ns + CLOCK_NS_PER_S;
     }
     publish(collector, &figures);

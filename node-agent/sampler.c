@@ -7,6 +7,7 @@
 #include "node-agent/cpu_list.h"
 #include "node-agent/merge.h"
 #include "node-agent/perf_records.h"
+#include "node-agent/rights.h"
 #include "node-agent/sideband.h"
 
 #include "bpf/sample.skel.h"
@@ -14,13 +15,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -64,33 +63,6 @@ struct sampler {
 };
 
 /* ---- rights and limits ---- */
-
-static bool has_capability(unsigned capability)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2] = {{0}};
-    if (syscall(SYS_capget, &header, data) == -1)
-        return true; /* unknown: the call itself will tell */
-    return data[capability / 32].effective >> (capability % 32) & 1;
-}
-
-static int check_rights(struct err *err)
-{
-    static const struct {
-        unsigned number;
-        const char *name;
-    } needed[] = {{CAP_BPF, "CAP_BPF"}, {CAP_PERFMON, "CAP_PERFMON"}};
-    if (has_capability(CAP_SYS_ADMIN))
-        return 0;
-    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
-        if (!has_capability(needed[i].number))
-            return err_say(
-                err, -EPERM,
-                "%s is missing: run as root, or give the program BPF and PERFMON (container: "
-                "securityContext.capabilities.add; systemd: AmbientCapabilities=CAP_BPF CAP_PERFMON)",
-                needed[i].name);
-    return 0;
-}
 
 static int refused(struct err *err, const char *what)
 {
@@ -462,7 +434,8 @@ static int check_settings(struct sampler *sampler, const struct sampler_settings
 
 static int start(struct sampler *sampler, struct err *err)
 {
-    int rc = check_rights(err);
+    const struct rights rights = rights_read();
+    int rc = rights_check(&rights, err);
     if (rc < 0)
         return rc;
     raise_memlock();

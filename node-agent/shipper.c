@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/loop_call.h"
 #include "common/metrics.h"
+#include "common/version.h"
 #include "common/wire.h"
 #include "common/xalloc.h"
 #include "node-agent/pack_sender.h"

@@ -6,8 +6,10 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 #define INSN_BUDGET 200000u
 

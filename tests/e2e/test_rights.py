@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # timeout: 120
-"""What the agent needs and says: it runs with the five capabilities it names and no other; without one it needs it ends
+"""What the agent needs and says: it runs with the six capabilities it names and no other; without one it needs it ends
 with a clear message and leaves nothing attached; without CAP_SYSLOG it goes on and marks kernel frames (C54, S17, P1)."""
 import contextlib
+import re
 import shutil
+import signal
 import subprocess
 
-from fleet import Fleet, free_port, program
+from fleet import Fleet, free_port, program, wait_until
 from story import Skip, expect, note, story, tell
 
-NAMED = "bpf,perfmon,sys_ptrace,dac_read_search,syslog"
+NAMED = "bpf,perfmon,sys_ptrace,dac_read_search,syslog,checkpoint_restore"
 RUN_S = 6
 
 
@@ -91,6 +93,68 @@ def _(fleet):
     done = start_without(fleet, "")
     expect(done.returncode > 0 and "CAP_" in done.stdout, "no capability at all: %s" % done.stdout)
     expect(loaded_programs() <= before, "programs stay loaded: %s" % (loaded_programs() - before))
+
+
+@story("--help names exactly these capabilities")
+def _(fleet):
+    done = subprocess.run([program("node-agent"), "--help"], stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    named = set(re.findall(r"CAP_[A-Z_]+", done.stdout))
+    expect(named == {"CAP_" + name.upper() for name in NAMED.split(",")}, "named: %s" % sorted(named))
+
+
+def first_lines(before, port):
+    """What the agent logs until it samples, or until it ends."""
+    child = subprocess.Popen(before + [program("node-agent"), "--node", "x", "--shards", "tcp://127.0.0.1:%d" % free_port(),
+                                       "--http", "127.0.0.1:%d" % port],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    lines = []
+    for line in child.stdout:
+        lines.append(line.strip())
+        if "sampling" in line:
+            child.send_signal(signal.SIGINT)
+            child.send_signal(signal.SIGTERM)  # the second one ends it at once
+            break
+    rest = child.stdout.read()
+    note("\n".join(lines) + rest)
+    return child.wait(20), "\n".join(lines)
+
+
+@story("each right that only costs something is named once, and sampling goes on")
+def _(fleet):
+    status, text = first_lines(with_capabilities(NAMED), free_port())
+    expect("missing" not in text and "namespace" not in text, "with all of them: %s" % text)
+    for name in ("sys_ptrace", "dac_read_search", "syslog", "checkpoint_restore"):
+        status, text = first_lines(with_capabilities(without(name)), free_port())
+        expect(text.count("CAP_%s is missing" % name.upper()) == 1, "without %s: %s" % (name, text))
+        expect("sampling" in text and text.count("missing") == 1, "without %s: %s" % (name, text))
+
+
+@story("outside the node's pid namespace it refuses, in a cgroup namespace of its own it says so (M11, M3)")
+def _(fleet):
+    for unshare in (["unshare", "--pid", "--fork", "--mount-proc"], ["unshare", "--pid", "--fork"]):
+        status, text = first_lines(unshare, free_port())
+        expect(status == 1 and "pid namespace" in text and "sampling" not in text, "%s: %s" % (unshare, text))
+    status, text = first_lines(["unshare", "--cgroup"], free_port())
+    expect("cgroup namespace" in text and "sampling" in text, "unshare --cgroup: %s" % text)
+
+
+@story("with kernel.kptr_restrict=2 it starts, marks kernel frames and says so once (S17)")
+def _(fleet):
+    path = "/proc/sys/kernel/kptr_restrict"
+    with open(path, encoding="ascii") as file:
+        before = file.read()
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("2")
+        agent = fleet.agent("restricted", hz=99, window="1s")
+        job = fleet.run("readzero", RUN_S)
+        job.truth(RUN_S + 30)
+        wait_until(lambda: agent.metrics()["fleetprof_agent_kernel_symbols_hidden"] == 1, 20, "the metric")
+        wait_until(lambda: "kernel hides its addresses" in agent.log(), 20, "the log line")
+        expect(agent.log().count("kernel hides its addresses") == 1, "said more than once")
+    finally:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(before)
 
 
 tell(scene)

@@ -667,6 +667,8 @@ static void compaction_makes_room_when_windows_have_gone(void **state)
                      FLEETPROF__VERDICT__STORED);
     bench.now_ms += 16 * MINUTE;
     partition_tend(bench.partition, bench.now_ms);
+    assert_null(bench.partition->roster.nodes[0]->session); /* silent for too long */
+    hello(&bench, 1);
     /* 1,000 new ones: over the cap with the old, so the old go and the agent has to say everything again. */
     assert_int_equal(send_set(&bench, 2, bench.now_ms - 10000, many(1000, 1000, false)),
                      FLEETPROF__VERDICT__NO_SESSION);
