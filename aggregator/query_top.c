@@ -146,6 +146,14 @@ static uint64_t not_all_said(const struct top_plan *top)
 
 /* ---- phases ---- */
 
+/* Half of the time that is left: a shard that falls silent in one phase leaves the others time for the next.
+ */
+static uint64_t half_way_ns(const struct top_plan *top)
+{
+    uint64_t now_ns = clock_mono_ns();
+    return top->deadline_ns > now_ns ? now_ns + (top->deadline_ns - now_ns) / 2 : top->deadline_ns;
+}
+
 static void forget_phases(struct top_plan *top, int from)
 {
     for (size_t i = 0; i < top->plan.shard_count; i++) {
@@ -166,7 +174,7 @@ static void second_phase(struct top_plan *top, struct err *err)
     top->at_least = bound / shards + (bound % shards != 0);
     top->request.phase = 2;
     top->request.at_least = top->at_least;
-    ask_phase(top, not_all_said(top), top->deadline_ns, err);
+    ask_phase(top, not_all_said(top), half_way_ns(top), err);
 }
 
 /* The most that a row can be worth: what is known, and less than at_least from each shard that did not name
@@ -200,7 +208,7 @@ static void third_phase(struct top_plan *top, struct err *err)
         top->request.phase = 3;
         top->request.n_keys = count;
         top->request.keys = keys;
-        ask_phase(top, open, top->deadline_ns, err);
+        ask_phase(top, open, half_way_ns(top), err);
         top->request.n_keys = 0;
         top->request.keys = NULL;
     }

@@ -250,6 +250,72 @@ static void a_peer_that_talks_nonsense_is_a_missing_shard(void **state)
     fleet_close(&fleet);
 }
 
+/* Answers the first phase as a shard that has more, and nothing after it: stopped in the middle. */
+static void stop_in_the_middle(struct link_request *request, void *ctx)
+{
+    (void)ctx;
+    size_t bytes;
+    const void *data = link_request_data(request, &bytes);
+    ProtobufCMessage *message;
+    if (wire_unpack(data, bytes, WIRE_TOP_REQUEST, &message, NULL) < 0)
+        return;
+    if (((const Fleetprof__TopRequest *)message)->phase == 1) {
+        struct buf out = buf_init(LINK_MESSAGE_BYTES);
+        Fleetprof__TopReply top = FLEETPROF__TOP_REPLY__INIT;
+        Fleetprof__TopRow row = FLEETPROF__TOP_ROW__INIT, *rows[] = {&row};
+        row.key = (ProtobufCBinaryData){8, (uint8_t *)(uintptr_t) "\1\0f\3\0app"};
+        row.value = 5000000;
+        row.count = 5;
+        top.n_rows = 1;
+        top.rows = rows;
+        wire_pack(&top.base, WIRE_TOP_REPLY, 0, &out, NULL);
+        link_reply(request, out.data, out.used_bytes);
+        buf_fini(&out);
+    }
+    wire_free(message);
+}
+
+/* FAILURES Q5: the others still have time to answer without it, and what it said is in no sum. */
+static void a_shard_that_stops_between_two_phases_costs_only_its_own_part(void **state)
+{
+    (void)state;
+    struct fleet fleet;
+    struct link_server *stopped;
+    struct shard_settings settings = {.workers = 1,
+                                      .retention_ms = 3600000,
+                                      .window_bytes = 64u << 20,
+                                      .pack_bytes = 1u << 20,
+                                      .query_timeout_ms = 6000,
+                                      .max_nodes = 100,
+                                      .max_stacks = 100000,
+                                      .max_series = 1000};
+    fleet_open(&fleet, 3, &settings);
+    for (size_t i = 0; i < 2; i++) {
+        char node[32];
+        struct fleet_agent agent;
+        struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+        fleet_agent_open(&fleet, &agent, node_of_shard(&fleet, i, node, sizeof(node)), 1);
+        fleet_add(set, "p", "main;f", 1000, 1);
+        fleet_add(set, "p", "main;g", 900, 1);
+        assert_int_equal(fleet_send(&fleet, &agent, set, NOW_MS - 20000), FLEETPROF__VERDICT__STORED);
+        stackset_free(set);
+        fleet_agent_close(&agent);
+    }
+    fleet_stop(&fleet, 2);
+    assert_int_equal(link_server_open(fleet.list[2], 8, stop_in_the_middle, NULL, &stopped, NULL), 0);
+    struct query_selection selection = last_minutes();
+    struct query_top *top = fleet_top(&fleet, 0, &selection, "function", false, 1);
+    assert_int_equal(top->completeness.shards_answered, 2);
+    assert_string_equal(top->completeness.missing_shards[0], fleet.list[2]);
+    assert_int_equal(top->row_count, 1);
+    assert_string_equal(top->rows[0].keys[0], "f");
+    assert_int_equal(top->rows[0].value, 2 * 1000 * 1000);
+    assert_int_equal(top->total_count, 4);
+    query_top_free(top);
+    link_server_close(stopped);
+    fleet_close(&fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +323,7 @@ int main(void)
         cmocka_unit_test(what_a_shard_held_in_memory_is_missing_by_name_after_its_death),
         cmocka_unit_test(messages_that_cannot_be_read_are_refused_with_a_reason),
         cmocka_unit_test(a_peer_that_talks_nonsense_is_a_missing_shard),
+        cmocka_unit_test(a_shard_that_stops_between_two_phases_costs_only_its_own_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
