@@ -86,7 +86,7 @@ $(OUT)/gen/%.skel.h: $(OUT)/gen/%.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(notdir $*)_bpf > $@
 
-MULTIARCH := $(shell gcc -print-multiarch)
+MULTIARCH := $(shell gcc -print-multiarch 2>/dev/null)
 BPF_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 
 # ---- objects, archives, programs ------------------------------------------------------------

@@ -11,7 +11,10 @@
 #include <xxhash.h>
 
 #define NS_PER_UNIT        1000u /* values are microseconds */
-#define FIRST_WINDOW_MS    1000u /* short, so that a new agent shows in the fleet at once */
+/* The first windows are short: a new agent shows in the fleet at once, and the wishes for names that its first batch
+ * raises come back with the acknowledgement of its second. */
+#define EARLY_WINDOWS   2u
+#define EARLY_WINDOW_MS 1000u
 #define FRAME_CACHE_SLOTS  8192u
 #define SERIES_CACHE_SLOTS 1024u
 
@@ -64,6 +67,8 @@ static void window_open(struct tally *tally, uint64_t now_wall_ms)
     tally->window_end_ms = now_wall_ms - now_wall_ms % tally->window_ms + tally->window_ms;
     tally->window_start_mono_ns = clock_mono_ns();
     tally->window_number++;
+    if (tally->window_number <= EARLY_WINDOWS && tally->window_end_ms > now_wall_ms + EARLY_WINDOW_MS)
+        tally->window_end_ms = now_wall_ms + EARLY_WINDOW_MS;
 }
 
 struct tally *tally_new(const char *node, struct processes *processes, struct kallsyms *kallsyms,
@@ -75,8 +80,6 @@ struct tally *tally_new(const char *node, struct processes *processes, struct ka
     tally->kallsyms = kallsyms;
     tally->window_ms = window_ms;
     window_open(tally, clock_wall_ns() / CLOCK_NS_PER_MS);
-    if (tally->window_end_ms > tally->window->start_ms + FIRST_WINDOW_MS)
-        tally->window_end_ms = tally->window->start_ms + FIRST_WINDOW_MS;
     return tally;
 }
 

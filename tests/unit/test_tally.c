@@ -208,10 +208,12 @@ static void seals_a_window_at_its_boundary_even_when_nothing_ran(void **state)
 {
     (void)state;
     struct tally *tally = tally_new("node-1", NULL, NULL, 10000);
-    uint64_t first_end_ms = tally->window_end_ms;
-    assert_true(first_end_ms <= tally->window->start_ms + 1000); /* the first one is short */
-    tally_window_free(tally_take(tally, first_end_ms, false));
-    uint64_t boundary_ms = first_end_ms - first_end_ms % 10000 + 10000;
+    for (int early = 0; early < 2; early++) { /* the first two are short */
+        assert_true(tally->window_end_ms <= tally->window->start_ms + 1000);
+        tally_window_free(tally_take(tally, tally->window_end_ms, false));
+    }
+    uint64_t early_end_ms = tally->window->start_ms;
+    uint64_t boundary_ms = early_end_ms - early_end_ms % 10000 + 10000;
     assert_null(tally_take(tally, boundary_ms - 1, false));
     struct tally_window *window = tally_take(tally, boundary_ms, false);
     assert_non_null(window);
