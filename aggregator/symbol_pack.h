@@ -5,10 +5,11 @@
  *          exchange (pack_exchange) decides whom to ask; whoever is to ask an agent of this shard gets true
  *          from symbol_packs_should_ask once per SYMBOL_PACK_ASK_MS. A pack that could not be had is
  *          unavailable for SYMBOL_PACK_RETRY_MS, then forgotten, so that it can be wanted again (FAILURES
- *          S19). Packs that nobody asked for are refused. Parts may come in any order.
- * Limits:  limit_bytes of packs and unfinished ones (least recently used out, counted), SYMBOL_PACK_ENTRIES
- *          ids, SYMBOL_PACK_FUNCTIONS and SYMBOL_PACK_NAME_BYTES per function; one assembly per executable.
- * Threads: any (one mutex inside; never held while decoding or searching a pack).
+ *          S19). Packs that nobody asked for are refused. Parts may come in any order. A wish that no agent
+ *          fulfils is forgotten when nobody has repeated it for SYMBOL_PACK_IDLE_MS.
+ * Limits:  limit_bytes of packs and unfinished ones, SYMBOL_PACK_ENTRIES ids (over both the least recently
+ *          used packs go, counted), SYMBOL_PACK_FUNCTIONS and SYMBOL_PACK_NAME_BYTES per function; one
+ * assembly per executable. Threads: any (one mutex inside; never held while decoding or searching a pack).
  * Errors:  -EPROTO malformed, -ENOENT not asked for, -E2BIG over a limit. */
 #ifndef AGGREGATOR_SYMBOL_PACK_H
 #define AGGREGATOR_SYMBOL_PACK_H
@@ -28,8 +29,9 @@
 #define SYMBOL_PACK_PARTS      512u
 #define SYMBOL_PACK_ASK_MS     20000u
 #define SYMBOL_PACK_RETRY_MS   60000u
-#define SYMBOL_PACK_GRANT_MS   30000u /* how long another shard may take to fetch what it was told to */
-#define SYMBOL_PACK_SLICES_MS  60000u /* an unfinished pack without a new part for this long is dropped */
+#define SYMBOL_PACK_GRANT_MS   30000u  /* how long another shard may take to fetch what it was told to */
+#define SYMBOL_PACK_IDLE_MS    600000u /* an unanswered wish that nobody repeats is forgotten */
+#define SYMBOL_PACK_SLICES_MS  60000u  /* an unfinished pack without a new part for this long is dropped */
 
 struct executable_id {
     uint8_t data[EXECUTABLE_ID_BYTES];

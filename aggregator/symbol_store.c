@@ -15,9 +15,10 @@ struct entry {
     struct executable_id id;
     enum symbol_state state;
     bool push;
-    uint64_t next_ms;  /* until then nothing is to be done; ASK: until then only our agents are asked */
-    uint64_t asked_ms; /* ASK: an agent was asked then, 0 = not yet */
-    uint64_t used;     /* tick of the last use */
+    uint64_t next_ms;   /* until then nothing is to be done; ASK: until then only our agents are asked */
+    uint64_t asked_ms;  /* ASK: an agent was asked then, 0 = not yet */
+    uint64_t wanted_ms; /* when somebody last missed it */
+    uint64_t used;      /* tick of the last use */
     struct symbol_pack *pack;
     struct symbol_slice **slices; /* of an unfinished pack */
     uint32_t slice_count, slice_have;
@@ -106,10 +107,28 @@ void symbol_packs_free(struct symbol_packs *packs)
     free(packs);
 }
 
-static struct entry *add(struct symbol_packs *packs, const struct executable_id *id, enum symbol_state state)
+/* Of the finished ones; NULL when there is none but keep. */
+static struct entry *least_used(const struct symbol_packs *packs, const struct entry *keep)
 {
-    if (packs->count >= SYMBOL_PACK_ENTRIES)
-        return NULL;
+    struct entry *oldest = NULL;
+    for (uint32_t i = 0; i < packs->count; i++) {
+        struct entry *entry = packs->entries[i];
+        if (entry != keep && entry->pack && (!oldest || entry->used < oldest->used))
+            oldest = entry;
+    }
+    return oldest;
+}
+
+static struct entry *add(struct symbol_packs *packs, const struct executable_id *id, enum symbol_state state,
+                         uint64_t now_ms)
+{
+    if (packs->count >= SYMBOL_PACK_ENTRIES) {
+        struct entry *oldest = least_used(packs, NULL);
+        if (!oldest)
+            return NULL;
+        packs->evicted++;
+        remove_entry(packs, oldest);
+    }
     if (packs->count == packs->room) {
         packs->room = packs->room ? packs->room * 2 : 64;
         packs->entries = xrealloc_array(packs->entries, packs->room, sizeof(struct entry *));
@@ -117,6 +136,7 @@ static struct entry *add(struct symbol_packs *packs, const struct executable_id 
     struct entry *entry = xcalloc(1, sizeof(*entry));
     entry->id = *id;
     entry->state = state;
+    entry->wanted_ms = now_ms;
     table_insert(&packs->index, hash_of(id), packs->count);
     packs->entries[packs->count++] = entry;
     return entry;
@@ -153,9 +173,11 @@ void symbol_packs_want(struct symbol_packs *packs, const struct executable_id *i
     pthread_mutex_lock(&packs->lock);
     struct entry *entry = find(packs, id);
     if (!entry)
-        add(packs, id, SYMBOL_WANTED);
+        entry = add(packs, id, SYMBOL_WANTED, now_ms);
     else if (entry->state == SYMBOL_UNAVAILABLE && now_ms >= entry->next_ms)
         entry->state = SYMBOL_WANTED;
+    if (entry)
+        entry->wanted_ms = now_ms;
     pthread_mutex_unlock(&packs->lock);
 }
 
@@ -165,6 +187,8 @@ bool symbol_packs_should_ask(struct symbol_packs *packs, const struct executable
     struct entry *entry = find(packs, id);
     bool ask = entry && entry->state == SYMBOL_ASK &&
                (entry->asked_ms == 0 || now_ms >= entry->asked_ms + SYMBOL_PACK_ASK_MS);
+    if (entry)
+        entry->wanted_ms = now_ms;
     if (ask)
         entry->asked_ms = now_ms;
     pthread_mutex_unlock(&packs->lock);
@@ -177,12 +201,7 @@ bool symbol_packs_should_ask(struct symbol_packs *packs, const struct executable
 static void evict(struct symbol_packs *packs, const struct entry *keep)
 {
     while (packs->used_bytes > packs->limit_bytes) {
-        struct entry *oldest = NULL;
-        for (uint32_t i = 0; i < packs->count; i++) {
-            struct entry *entry = packs->entries[i];
-            if (entry != keep && entry->pack && (!oldest || entry->used < oldest->used))
-                oldest = entry;
-        }
+        struct entry *oldest = least_used(packs, keep);
         if (!oldest)
             return;
         packs->evicted++;
@@ -289,12 +308,13 @@ static enum symbol_state state_for_asker(struct symbol_packs *packs, const struc
 {
     struct entry *entry = find(packs, id);
     if (!entry) {
-        entry = add(packs, id, SYMBOL_GRANTED);
+        entry = add(packs, id, SYMBOL_GRANTED, now_ms);
         if (!entry)
             return SYMBOL_UNAVAILABLE;
         entry->next_ms = now_ms + SYMBOL_PACK_GRANT_MS;
         return SYMBOL_GRANTED;
     }
+    entry->wanted_ms = now_ms;
     if (entry->pack) {
         entry->used = ++packs->tick;
         *ret_pack = symbol_pack_ref(entry->pack);
@@ -354,14 +374,30 @@ static bool is_due(struct symbol_packs *packs, struct entry *entry, uint64_t now
     return false;
 }
 
+/* Nothing can come of it any more; who still misses it will say so again. */
+static bool is_over(const struct entry *entry, uint64_t now_ms)
+{
+    switch (entry->state) {
+    case SYMBOL_WANTED:
+    case SYMBOL_REMOTE:
+    case SYMBOL_ASK:
+        return !entry->slices && now_ms >= entry->wanted_ms + SYMBOL_PACK_IDLE_MS;
+    case SYMBOL_GRANTED:
+    case SYMBOL_UNAVAILABLE:
+        return now_ms >= entry->next_ms;
+    case SYMBOL_HERE:
+        return false;
+    }
+    return false;
+}
+
 size_t symbol_packs_tasks(struct symbol_packs *packs, uint64_t now_ms, struct symbol_task *out, size_t room)
 {
     size_t count = 0;
     pthread_mutex_lock(&packs->lock);
     for (uint32_t i = 0; i < packs->count && count < room;) {
         struct entry *entry = packs->entries[i];
-        bool lapsed = entry->state == SYMBOL_UNAVAILABLE || entry->state == SYMBOL_GRANTED;
-        if (lapsed && now_ms >= entry->next_ms) {
+        if (is_over(entry, now_ms)) {
             remove_entry(packs, entry);
             continue;
         }

@@ -212,6 +212,46 @@ static void a_failed_look_up_expires(void **state)
     symbol_packs_free(packs);
 }
 
+/* Else ids that nobody can serve any more fill the table, and new executables stay without names. */
+static void a_wish_that_nobody_repeats_is_forgotten(void **state)
+{
+    (void)state;
+    struct symbol_packs *packs = symbol_packs_new(MIB);
+    struct executable_id id = id_of("aaaaaaaa");
+    struct symbol_task task;
+    symbol_packs_want(packs, &id, 0);
+    symbol_packs_decide(packs, &id, SYMBOL_ASK, SYMBOL_PACK_GRANT_MS);
+    symbol_packs_tasks(packs, SYMBOL_PACK_IDLE_MS - 1, &task, 1);
+    assert_true(symbol_packs_should_ask(packs, &id, SYMBOL_PACK_IDLE_MS - 1)); /* a session misses it */
+    symbol_packs_tasks(packs, 2 * SYMBOL_PACK_IDLE_MS - 2, &task, 1);
+    assert_int_equal(symbol_packs_figures(packs).wanted, 1);
+    symbol_packs_tasks(packs, 2 * SYMBOL_PACK_IDLE_MS - 1, &task, 1);
+    assert_int_equal(symbol_packs_figures(packs).wanted, 0);
+    symbol_packs_want(packs, &id, 2 * SYMBOL_PACK_IDLE_MS);
+    assert_int_equal(symbol_packs_tasks(packs, 2 * SYMBOL_PACK_IDLE_MS, &task, 1), 1);
+    symbol_packs_free(packs);
+}
+
+static void over_the_count_of_ids_the_least_used_pack_goes(void **state)
+{
+    (void)state;
+    struct symbol_packs *packs = symbol_packs_new(MIB);
+    struct executable_id old = id_of("old-----"), last = id_of("last----");
+    symbol_packs_want(packs, &old, 0);
+    assert_int_equal(add(packs, part_new("old-----", 0, 1, 0, 1), 0), 0);
+    for (uint32_t i = 1; i < SYMBOL_PACK_ENTRIES; i++) {
+        struct executable_id id = id_of("--------");
+        memcpy(id.data, &i, sizeof(i));
+        symbol_packs_want(packs, &id, 0);
+    }
+    symbol_packs_want(packs, &last, 0);
+    struct symbol_packs_figures figures = symbol_packs_figures(packs);
+    assert_int_equal(figures.wanted, SYMBOL_PACK_ENTRIES);
+    assert_int_equal(figures.packs, 0);
+    assert_int_equal(figures.evicted, 1);
+    symbol_packs_free(packs);
+}
+
 static int get_status(struct symbol_packs *packs, const struct executable_id *id, uint64_t now_ms)
 {
     Fleetprof__Pack message;
@@ -268,6 +308,8 @@ int main(void)
         cmocka_unit_test(malformed_and_unasked_packs_are_refused),
         cmocka_unit_test(an_agent_is_asked_again_only_after_a_while),
         cmocka_unit_test(a_failed_look_up_expires),
+        cmocka_unit_test(a_wish_that_nobody_repeats_is_forgotten),
+        cmocka_unit_test(over_the_count_of_ids_the_least_used_pack_goes),
         cmocka_unit_test(the_first_shard_to_ask_is_told_to_fetch_it),
         cmocka_unit_test(over_the_limit_the_least_used_go),
     };
