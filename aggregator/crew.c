@@ -150,6 +150,7 @@ static struct partition_settings share_of(const struct crew_settings *settings, 
     limits->series = limits->series / count + 16;
     limits->string_bytes = limits->string_bytes / count + 4096;
     share.window_bytes /= count;
+    share.session_bytes /= count;
     return share;
 }
 

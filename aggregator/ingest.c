@@ -483,6 +483,8 @@ static void take_batch(struct partition *partition, const Fleetprof__Batch *batc
     partition->roster.nodes[session->node]->last_seen_ms = now_ms;
     store_batch(partition, session, batch, now_ms);
     reply_stored(partition, session, batch->sequence, now_ms, reply);
+    if (more)
+        partition_limit_sessions(partition, session);
 }
 
 static void ingest_batch(struct partition *partition, const void *data, size_t bytes, uint64_t now_ms,

@@ -43,6 +43,9 @@ static void open_counters(struct partition_metrics *metrics)
     metrics->rivals =
         metrics_counter("fleetprof_shard_rival_agents_total",
                         "Hellos refused because an older agent of that node name is alive", NULL, NULL);
+    metrics->ended_sessions =
+        metrics_counter("fleetprof_shard_ended_sessions_total",
+                        "Agent sessions ended because all together took too much memory", NULL, NULL);
     metrics->ledger_mismatch = metrics_counter("fleetprof_shard_ledger_mismatch_total",
                                                "Batches where taken is not stored plus lost", NULL, NULL);
 }
@@ -64,6 +67,8 @@ static void open_gauges(struct partition_metrics *metrics, uint32_t index)
     metrics->nodes = metrics_gauge("fleetprof_shard_nodes", "Nodes known, by worker", "worker", worker);
     metrics->sessions =
         metrics_gauge("fleetprof_shard_sessions", "Open agent sessions, by worker", "worker", worker);
+    metrics->session_bytes = metrics_gauge("fleetprof_shard_session_bytes",
+                                           "Memory of open agent sessions, by worker", "worker", worker);
 }
 
 struct partition *partition_new(const struct partition_settings *settings, struct symbol_packs *packs)
@@ -102,6 +107,7 @@ static void set_gauges(const struct partition *partition)
     metric_set(metrics->series, partition->dictionary.series_count);
     metric_set(metrics->nodes, partition->roster.count);
     metric_set(metrics->sessions, partition->session_count);
+    metric_set(metrics->session_bytes, partition->session_bytes);
 }
 
 static void drop_silent_nodes(struct partition *partition, uint64_t now_ms)
@@ -154,9 +160,17 @@ void partition_drop_session(struct partition *partition, uint32_t node)
     if (!session)
         return;
     table_remove(&partition->sessions, session->id, node);
+    partition->session_bytes -= session->counted_bytes;
     session_free(session);
     partition->roster.nodes[node]->session = NULL;
     partition->session_count--;
+}
+
+static void count_bytes(struct partition *partition, struct session *session)
+{
+    partition->session_bytes -= session->counted_bytes;
+    session->counted_bytes = session_memory_bytes(session);
+    partition->session_bytes += session->counted_bytes;
 }
 
 void partition_put_session(struct partition *partition, struct session *session)
@@ -165,6 +179,34 @@ void partition_put_session(struct partition *partition, struct session *session)
     partition->roster.nodes[session->node]->session = session;
     table_insert(&partition->sessions, session->id, session->node);
     partition->session_count++;
+    count_bytes(partition, session);
+}
+
+static uint32_t largest_session(const struct roster *roster)
+{
+    uint32_t largest = ROSTER_NONE;
+    for (uint32_t i = 0; i < roster->count; i++)
+        if (roster->nodes[i]->session &&
+            (largest == ROSTER_NONE ||
+             roster->nodes[i]->session->counted_bytes > roster->nodes[largest]->session->counted_bytes))
+            largest = i;
+    return largest;
+}
+
+void partition_limit_sessions(struct partition *partition, struct session *grown)
+{
+    count_bytes(partition, grown);
+    uint64_t limit_bytes = partition->settings.session_bytes;
+    if (partition->session_bytes <= limit_bytes)
+        return;
+    /* A little more than needed, so that the next batch does not have to look again. */
+    while (partition->session_bytes > limit_bytes - limit_bytes / 16) {
+        uint32_t largest = largest_session(&partition->roster);
+        if (largest == ROSTER_NONE)
+            return;
+        partition_drop_session(partition, largest);
+        metric_add(partition->metrics.ended_sessions, 1);
+    }
 }
 
 /* ---- compaction ---- */

@@ -24,6 +24,7 @@ struct partition_settings {
     struct dictionary_limits dictionary;
     uint32_t nodes;
     uint64_t window_bytes, retention_ms;
+    uint64_t session_bytes; /* of all sessions together: over it the largest end */
 };
 
 struct partition {
@@ -33,6 +34,7 @@ struct partition {
     struct roster roster;
     struct table sessions; /* session id -> roster index */
     uint32_t session_count;
+    uint64_t session_bytes;
     struct symbol_packs *packs;
     uint64_t compact_after_ms;
     uint64_t forgotten_ms; /* when old ledger entries were last dropped */
@@ -40,8 +42,9 @@ struct partition {
     struct partition_metrics {
         struct metric *batches, *duplicates, *rows, *samples, *refused, *no_session, *skewed,
             *dictionary_full, *compactions, *expired_samples, *window_bytes_samples, *rivals,
-            *ledger_mismatch;
-        struct metric *window_bytes, *window_rows, *dictionary_bytes, *stacks, *series, *nodes, *sessions;
+            *ledger_mismatch, *ended_sessions;
+        struct metric *window_bytes, *window_rows, *dictionary_bytes, *stacks, *series, *nodes, *sessions,
+            *session_bytes;
     } metrics;
 };
 
@@ -56,6 +59,9 @@ struct session *partition_session(struct partition *partition, uint64_t id);
 /* Takes session; the node's one before it is dropped. */
 void partition_put_session(struct partition *partition, struct session *session);
 void partition_drop_session(struct partition *partition, uint32_t node);
+/* Call when a session has grown. The largest sessions end (agents get NO_SESSION and send again what their
+ * next window needs) until the limit holds; this one may be among them. */
+void partition_limit_sessions(struct partition *partition, struct session *grown);
 
 /* Throws out of the dictionary what no window refers to any more; all sessions end (agents get NO_SESSION
  * and send their dictionaries again). */

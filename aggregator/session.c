@@ -53,6 +53,13 @@ void session_free(struct session *session)
     free(session);
 }
 
+size_t session_memory_bytes(const struct session *session)
+{
+    uint64_t ids = (uint64_t)session->strings.room + session->executables.room + session->frames.room +
+                   session->nodes.room + session->series.room;
+    return sizeof(*session) + ids * sizeof(uint32_t);
+}
+
 struct wire_have session_have(const struct session *session)
 {
     return (struct wire_have){

@@ -27,6 +27,7 @@ struct session {
     uint64_t last_sequence;  /* whose definitions were applied */
     uint32_t ask_generation; /* symbol_packs_generation when its executables were last looked through */
     uint64_t asked_ms;
+    uint64_t counted_bytes; /* the partition's: of session_bytes there */
     struct session_map strings, executables, frames, nodes, series;
     struct dictionary_label node_label;
     uint32_t remainder_series;
@@ -36,6 +37,7 @@ struct session {
 struct session *session_new(struct dictionary *dictionary, uint64_t id, uint32_t node, const char *node_name);
 void session_free(struct session *session); /* NULL is fine */
 
+size_t session_memory_bytes(const struct session *session);
 struct wire_have session_have(const struct session *session);
 bool session_fits(const struct session *session, const Fleetprof__Dictionary *more);
 

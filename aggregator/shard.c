@@ -21,6 +21,8 @@
  * function. */
 #define NODES_A_FRAME       2u
 #define STRING_BYTES_A_NODE 64u
+/* Agents' sessions: an id is 4 bytes, and most of the nodes are known to many agents. */
+#define SESSION_BYTES_A_NODE 32u
 
 struct shard {
     struct symbol_packs *packs;
@@ -122,6 +124,7 @@ static struct crew_settings crew_settings(const struct shard *shard, const struc
                 .nodes = settings->max_nodes,
                 .window_bytes = settings->window_bytes,
                 .retention_ms = settings->retention_ms,
+                .session_bytes = (uint64_t)nodes * SESSION_BYTES_A_NODE,
             },
     };
     /* Tells this life of the shard from every other. */

@@ -20,7 +20,7 @@ struct shard_settings {
     unsigned workers;          /* 1..64 */
     uint64_t retention_ms, window_bytes, pack_bytes, query_timeout_ms;
     uint32_t max_nodes;  /* agents */
-    uint32_t max_stacks; /* distinct call-tree nodes; frames, strings, functions follow */
+    uint32_t max_stacks; /* distinct call-tree nodes; frames, strings, functions, sessions' bytes follow */
     uint32_t max_series;
 };
 

@@ -159,6 +159,7 @@ static void act(struct world *world, unsigned kind, const uint8_t *payload, size
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     const struct partition_settings settings = {.shard = "here",
+                                                .session_bytes = 1u << 20,
                                                 .shard_epoch = 1,
                                                 .count = 1,
                                                 .nodes = 3,

@@ -25,6 +25,7 @@ static struct partition_settings roomy(void)
                                        .nodes = 10,
                                        .window_bytes = 64u << 20,
                                        .retention_ms = 15 * MINUTE,
+                                       .session_bytes = 1u << 20,
                                        .dictionary = {100000, 1000, 100000, 100000, 100000, 1000, 10u << 20}};
 }
 
@@ -430,6 +431,40 @@ static void another_life_cannot_take_over_a_session(void **state)
     close_bench(&bench);
 }
 
+/* Agents by the thousand must not fill the memory with what they may refer to. */
+static void over_the_limit_of_bytes_the_largest_session_ends(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct partition_settings settings = roomy();
+    settings.session_bytes = 20000; /* two sessions of 1000 stacks and 1000 names are too much */
+    open_bench(&bench, &settings);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    assert_int_equal(send_one(&bench, 1, bench.now_ms - 20000, "small", 1), FLEETPROF__VERDICT__STORED);
+    struct wire_session *small = bench.session;
+    bench.session = NULL;
+    for (uint64_t node = 0; node < 2; node++) {
+        struct stackset *set = stackset_new(&STACKSET_DEFAULT_LIMITS);
+        bench.node = node ? "node-c" : "node-b";
+        assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+        for (int i = 0; i < 1000; i++) {
+            char function[32];
+            snprintf(function, sizeof(function), "f%d", i);
+            add(set, "p", function, 100, 1);
+        }
+        assert_int_equal(send_set(&bench, 1, bench.now_ms - 20000, set), FLEETPROF__VERDICT__STORED);
+        assert_true(bench.partition->session_bytes <= settings.session_bytes);
+    }
+    assert_int_equal(all_samples(&bench), 2001);
+    assert_int_equal(bench.partition->session_count, 2);
+    /* The small one goes on. */
+    wire_session_free(bench.session);
+    bench.node = "node-a";
+    bench.session = small;
+    assert_int_equal(send_one(&bench, 2, bench.now_ms - 10000, "small", 1), FLEETPROF__VERDICT__STORED);
+    close_bench(&bench);
+}
+
 static void a_node_on_the_wrong_route_is_refused(void **state)
 {
     (void)state;
@@ -795,6 +830,7 @@ int main(void)
         cmocka_unit_test(a_kind_twice_in_one_batch_is_refused),
         cmocka_unit_test(a_hello_that_comes_again_changes_nothing),
         cmocka_unit_test(another_life_cannot_take_over_a_session),
+        cmocka_unit_test(over_the_limit_of_bytes_the_largest_session_ends),
         cmocka_unit_test(a_node_on_the_wrong_route_is_refused),
         cmocka_unit_test(windows_of_wrong_clocks_land_where_questions_look),
         cmocka_unit_test(a_late_window_of_a_right_clock_keeps_its_time),
