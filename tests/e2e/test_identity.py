@@ -118,7 +118,7 @@ def _(fleet):
     expect_near(repr(odd[0].key), seconds(sum(r.value for r in odd)), seconds(truth), 0.05,
                 4 * seconds(truth) / max(odd[0].count, 1) ** 0.5)
     table, _ = fleet.cli("top", "--group", "thread", "--since", "15m", "--limit", "50")
-    lines = [line for line in table.splitlines() if line.startswith("q")]
+    lines = [line for line in table.splitlines() if "xff" in line and "xfe" in line]
     expect(len(lines) == len(odd), "the table shows the name in %d lines" % len(lines))
 
 

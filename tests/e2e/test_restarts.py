@@ -12,7 +12,7 @@ from story import expect, note, seconds, story, tell
 
 SHARD_KILLS, AGENT_KILLS = 10, 10
 BUCKET_MS = 10000  # the grain of a shard's answers
-NODE = '{node="restarts",process="spin"}'
+NODE = '{node="restarts",process="spin-kills"}'
 
 
 def spin_s(fleet, begin_ms, end_ms):
@@ -70,7 +70,7 @@ def scene():
         fleet.wait_until_stored()
         home, other = home_of(fleet)
         fleet.begin_ms = int(time.time() * 1000)
-        spin = fleet.run("spin", 600, affinity={cpus[-1]})
+        spin = fleet.run_as("spin-kills", "spin", 600, affinity={cpus[-1]})
         wait_until(lambda: stored_now(fleet) > 0, 20, "the stream")
         for number in range(SHARD_KILLS):
             kill_and_restart(fleet, other if number % 3 == 2 else home, chance)
