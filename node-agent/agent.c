@@ -15,10 +15,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define FLUSH_MS                                                                                             \
     8000u /* well inside the 30 s that Kubernetes and systemd leave between SIGTERM and SIGKILL */
+#define END_SECONDS                                                                                          \
+    15u /* the flush, and what may hang beside it: a file on a server that is gone. Inside TimeoutStopSec.   \
+         */
 #define STALLED_MS 20000u /* no poll for so long: not healthy */
 #define UPDATE_MS  1000u
 
@@ -35,6 +39,7 @@ struct agent {
     struct pack_worker *packs;
     struct http_server *http;
     _Atomic bool connected;
+    _Atomic uint64_t loop_ns; /* when the loop last turned */
     bool stopping;
 };
 
@@ -86,10 +91,15 @@ static void on_http(const struct http_request *request, struct http_response *re
         metrics_print(&response->body);
     } else if (strcmp(path, "/healthz") == 0) {
         uint64_t idle_ms = collector_idle_ms(agent->collector);
-        bool alive = idle_ms < STALLED_MS;
-        response->status = alive ? 200 : 503;
-        buf_printf(&response->body, alive ? "ok\n" : "no sample was read for %llu ms\n",
-                   (unsigned long long)idle_ms);
+        uint64_t still_ms = (clock_mono_ns() - atomic_load(&agent->loop_ns)) / CLOCK_NS_PER_MS;
+        response->status = idle_ms < STALLED_MS && still_ms < STALLED_MS ? 200 : 503;
+        if (idle_ms >= STALLED_MS)
+            buf_printf(&response->body, "no sample was read for %llu ms\n", (unsigned long long)idle_ms);
+        else if (still_ms >= STALLED_MS)
+            buf_printf(&response->body, "nothing was sent or waited for since %llu ms\n",
+                       (unsigned long long)still_ms);
+        else
+            buf_printf(&response->body, "ok\n");
     } else if (strcmp(path, "/readyz") == 0) {
         bool connected = atomic_load(&agent->connected);
         response->status = connected ? 200 : 503;
@@ -106,6 +116,7 @@ static void on_update(uv_timer_t *timer)
 {
     struct agent *agent = timer->data;
     struct shipper_ledger ledger = shipper_ledger(agent->shipper);
+    atomic_store(&agent->loop_ns, clock_mono_ns());
     atomic_store(&agent->connected, ledger.connected);
     agent_metrics_shipping(&ledger);
 }
@@ -130,14 +141,35 @@ static void on_flushed(void *ctx)
     uv_close((uv_handle_t *)&agent->sighup, NULL);
 }
 
+/* In signal context: the loop may be waiting for a thread that hangs in the kernel. */
+static void on_last_signal(int signum)
+{
+    static const char OVERDUE[] = "warn node-agent: the end takes too long: ending at once\n",
+                      SECOND[] = "warn node-agent: second signal: ending at once\n";
+    ssize_t wrote = signum == SIGALRM ? write(STDERR_FILENO, OVERDUE, sizeof(OVERDUE) - 1)
+                                      : write(STDERR_FILENO, SECOND, sizeof(SECOND) - 1);
+    (void)wrote;
+    _exit(signum == SIGALRM ? EXIT_FAILURE : 128 + signum);
+}
+
+static void bound_the_end(struct agent *agent)
+{
+    const struct sigaction last = {.sa_handler = on_last_signal};
+    uv_signal_stop(&agent->sigterm);
+    uv_signal_stop(&agent->sigint);
+    sigaction(SIGTERM, &last, NULL);
+    sigaction(SIGINT, &last, NULL);
+    sigaction(SIGALRM, &last, NULL);
+    alarm(END_SECONDS);
+}
+
 static void on_stop_signal(uv_signal_t *handle, int signum)
 {
     struct agent *agent = handle->data;
-    if (agent->stopping) {
-        log_warn("second signal %d: ending at once", signum);
-        _exit(128 + signum);
-    }
+    if (agent->stopping) /* both kinds came at once */
+        on_last_signal(signum);
     agent->stopping = true;
+    bound_the_end(agent);
     log_info("signal %d: sending what is waiting", signum);
     collector_stop(agent->collector);
     shipper_flush(agent->shipper, FLUSH_MS, on_flushed, agent);
@@ -229,6 +261,7 @@ int agent_run(const struct agent_config *config, int argc, char **argv, struct e
 {
     struct agent agent = {.config = config, .argc = argc, .argv = argv};
     signal(SIGPIPE, SIG_IGN);
+    atomic_store(&agent.loop_ns, clock_mono_ns());
     uv_loop_init(&agent.loop);
     agent.images = images_new();
     int rc = open_all(&agent, err);
@@ -253,5 +286,6 @@ int agent_run(const struct agent_config *config, int argc, char **argv, struct e
     drain_loop(&agent);
     collector_close(agent.collector);
     images_free(agent.images);
+    alarm(0);
     return rc;
 }

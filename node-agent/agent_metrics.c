@@ -37,6 +37,11 @@ static void update_tables(const struct collector_figures *figures)
                                    "Sampling clock fires and their fate, by BPF.", "state",
                                    sample_texts[i].name),
                    figures->sample[i]);
+    for (int i = 0; i < TALLY_LOSS_COUNT; i++)
+        metric_set(metrics_counter("fleetprof_agent_lost_samples_total",
+                                   "Samples taken that are in no window, by cause.", "cause",
+                                   TALLY_LOSS_NAMES[i]),
+                   figures->lost[i]);
     for (int i = 0; i < PROCESS_COUNTER_COUNT; i++)
         metric_set(metrics_counter("fleetprof_agent_process_events_total",
                                    "Tracking of processes and their mappings.", "event",
@@ -53,6 +58,8 @@ void agent_metrics_sampling(const struct collector_figures *figures, struct imag
                 figures->truncated_count);
     set_gauge("fleetprof_agent_hz", "Sampling rate in force.", figures->hz);
     set_gauge("fleetprof_agent_cpus", "CPUs being sampled.", figures->cpu_count);
+    set_gauge("fleetprof_agent_cpus_absent", "CPUs wanted that cannot be sampled.",
+              figures->cpu_absent_count);
     set_gauge("fleetprof_agent_processes", "Processes known.", figures->process_count);
     set_gauge("fleetprof_agent_images", "Executables and libraries known.", images_count);
     set_gauge("fleetprof_agent_images_open", "Of them, files held open for their names.", open_count);
@@ -66,8 +73,8 @@ void agent_metrics_sampling(const struct collector_figures *figures, struct imag
 
 void agent_metrics_shipping(const struct shipper_ledger *ledger)
 {
-    set_counter("fleetprof_agent_ledger_put_samples_total", "Samples in sealed windows, lost ones included.",
-                ledger->put_samples);
+    set_counter("fleetprof_agent_ledger_put_samples_total",
+                "Samples in sealed windows, without those lost before.", ledger->put_samples);
     set_counter("fleetprof_agent_ledger_acked_samples_total", "Samples a shard has acknowledged.",
                 ledger->acked_samples);
     set_counter("fleetprof_agent_ledger_lost_samples_total",

@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/xalloc.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,10 +27,11 @@ struct collector {
     struct collector_figures figures;
     _Atomic uint64_t progress_ns;
 
-    uint64_t counted_ring_full, counted_nested; /* losses of BPF already in a window's ledger */
+    uint64_t counted[TALLY_LOSS_COUNT]; /* losses before the tally that are in a window's ledger already */
     uint64_t truncated_count;
     uint64_t next_expire_ns;
     bool hidden_told;
+    struct log_limit bad_limit;
 };
 
 static void on_sample(const struct sample_record *record, void *ctx)
@@ -52,19 +54,22 @@ static void on_event(const struct sampler_event *event, void *ctx)
                      event->ksymbol.symbol);
 }
 
-/* Losses in BPF have no sample to count: the counters' growth goes into the ledger of the window in which it
- * is seen. */
+static void count_growth(struct collector *collector, enum tally_loss cause, uint64_t total)
+{
+    tally_lost(collector->tally, cause, total - collector->counted[cause]);
+    collector->counted[cause] = total;
+}
+
+/* Losses before the tally have no sample to count: the counters' growth goes into the ledger of the window in
+ * which it is seen. */
 static int count_losses(struct collector *collector, struct collector_figures *figures, struct err *err)
 {
     int rc = sampler_counters(collector->sampler, figures->sample, err);
     if (rc < 0)
         return rc;
-    uint64_t ring_full = figures->sample[SAMPLE_COUNTER_lost_ring_full];
-    uint64_t nested = figures->sample[SAMPLE_COUNTER_lost_nested];
-    tally_lost(collector->tally, TALLY_LOSS_ring_full, ring_full - collector->counted_ring_full);
-    tally_lost(collector->tally, TALLY_LOSS_nested, nested - collector->counted_nested);
-    collector->counted_ring_full = ring_full;
-    collector->counted_nested = nested;
+    count_growth(collector, TALLY_LOSS_ring_full, figures->sample[SAMPLE_COUNTER_lost_ring_full]);
+    count_growth(collector, TALLY_LOSS_nested, figures->sample[SAMPLE_COUNTER_lost_nested]);
+    count_growth(collector, TALLY_LOSS_bad_record, sampler_bad_sample_count(collector->sampler));
     return 0;
 }
 
@@ -81,8 +86,11 @@ static void publish(struct collector *collector, struct collector_figures *figur
 {
     for (int i = 0; i < PROCESS_COUNTER_COUNT; i++)
         figures->process[i] = processes_counter(collector->processes, (enum process_counter)i);
+    for (int i = 0; i < TALLY_LOSS_COUNT; i++)
+        figures->lost[i] = tally_lost_count(collector->tally, (enum tally_loss)i);
     figures->process_count = processes_count(collector->processes);
     figures->cpu_count = sampler_cpu_count(collector->sampler);
+    figures->cpu_absent_count = sampler_cpu_absent_count(collector->sampler);
     figures->hz = sampler_hz(collector->sampler);
     sampler_bpf_cost(collector->sampler, &figures->bpf_run_ns, &figures->bpf_run_count);
     figures->truncated_count = collector->truncated_count;
@@ -110,7 +118,9 @@ static int poll_once(struct collector *collector, bool last, struct err *err)
     const struct sampler_handlers handlers = {.on_sample = on_sample, .on_event = on_event, .ctx = collector};
     struct collector_figures figures = {.hz = 0};
     int rc = sampler_poll(collector->sampler, &handlers, err);
-    if (rc < 0)
+    if (rc == -EBADMSG && log_limit_pass(&collector->bad_limit, NULL))
+        log_warn("%s; they are skipped and counted", err->text);
+    if (rc < 0 && rc != -EBADMSG)
         return rc;
     rc = count_losses(collector, &figures, err);
     if (rc < 0)

@@ -1,7 +1,8 @@
 /* collector: the thread that owns sampling: drains the rings, keeps processes and mappings true, counts,
  * seals windows. Threads:  open/close from the loop thread; on_window runs on the collector thread and takes
  * the window; the counters below are snapshots any thread may read. Errors:   as sampler_open; a poll that
- * fails ends the thread: collector_alive_ms then grows and health turns bad. */
+ * fails ends the thread: collector_idle_ms then grows and health turns bad; after one that only met bad
+ * records (-EBADMSG) it goes on. */
 #ifndef NODE_AGENT_COLLECTOR_H
 #define NODE_AGENT_COLLECTOR_H
 
@@ -28,7 +29,8 @@ void collector_set_hz(struct collector *collector, unsigned hz);
 struct collector_figures {
     uint64_t sample[SAMPLE_COUNTER_COUNT];
     uint64_t process[PROCESS_COUNTER_COUNT];
-    uint64_t process_count, cpu_count, hz;
+    uint64_t lost[TALLY_LOSS_COUNT];
+    uint64_t process_count, cpu_count, cpu_absent_count, hz;
     uint64_t bpf_run_ns, bpf_run_count;
     uint64_t truncated_count; /* samples with a marker frame */
     bool kernel_symbols_hidden;

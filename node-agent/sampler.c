@@ -55,7 +55,8 @@ struct sampler {
     struct cpu_list fixed; /* the user's list */
     bool fixed_given, cycles, stopped;
     unsigned cpu_count, absent_count;
-    uint64_t bad_record_count;
+    uint64_t bad_sample_count, bad_event_count;
+    struct log_limit online_limit;
     _Atomic unsigned wanted_hz;
     unsigned hz;
     uint64_t next_online_ns, renewed_ns, renew_interval_ns;
@@ -194,10 +195,9 @@ static int on_ring_record(void *ctx, void *data, size_t bytes)
 {
     struct sampler *sampler = ctx;
     const struct sample_record *record = data;
-    if (!record_sound(record, bytes))
-        sampler->bad_record_count++;
-    else if (merge_add(sampler->merge, record->time_ns, KIND_SAMPLE, record, bytes) < 0)
-        sampler->bad_record_count++;
+    if (!record_sound(record, bytes) ||
+        merge_add(sampler->merge, record->time_ns, KIND_SAMPLE, record, bytes) < 0)
+        sampler->bad_sample_count++;
     return merge_room(sampler->merge) < sizeof(*record) ? -ENOSPC : 0;
 }
 
@@ -374,7 +374,7 @@ static int open_cpu(struct sampler *sampler, unsigned number)
 static int apply_cpus(struct sampler *sampler, const struct cpu_list *wanted, const struct cpu_list *online)
 {
     int first_rc = 0;
-    unsigned before = sampler->cpu_count;
+    unsigned before = sampler->cpu_count, absent_before = sampler->absent_count;
     for (unsigned i = 0; i < SAMPLE_MAX_CPUS; i++) {
         if (sampler->cpus[i].open && !cpu_list_has(online, i))
             close_cpu(sampler, i);
@@ -387,6 +387,8 @@ static int apply_cpus(struct sampler *sampler, const struct cpu_list *wanted, co
         }
     }
     sampler->absent_count = cpu_list_count(wanted) - sampler->cpu_count;
+    if (sampler->absent_count > absent_before && sampler->cpu_count > 0)
+        log_warn("%u CPUs cannot be sampled (%s); trying again", sampler->absent_count, strerror(-first_rc));
     update_merge_limit(sampler);
     if (before && before != sampler->cpu_count)
         log_info("sampling %u CPUs now, %u before", sampler->cpu_count, before);
@@ -483,6 +485,17 @@ static void deliver(unsigned kind, const void *record, size_t bytes, void *ctx)
         handlers->on_event(&event, handlers->ctx);
 }
 
+/* A list that cannot be read just now is no reason to leave the CPUs that are being sampled. */
+static int renew_cpus(struct sampler *sampler, struct err *err)
+{
+    int rc = follow_cpus(sampler, err);
+    if (rc == 0 || sampler->cpu_count == 0)
+        return rc;
+    if (log_limit_pass(&sampler->online_limit, NULL))
+        log_warn("CPUs that come and go are not followed, trying again: %s", err->text);
+    return 0;
+}
+
 /* Why this order is right. A process runs code of a mapping only after the kernel has written the mapping's
  * record (it does so before mmap, exec or fork return), so a sample found in a ring has the records of its
  * mappings already in theirs: reading the side-band AFTER the samples cannot miss them. It can, however, find
@@ -493,7 +506,7 @@ static void deliver(unsigned kind, const void *record, size_t bytes, void *ctx)
 int sampler_poll(struct sampler *sampler, const struct sampler_handlers *handlers, struct err *err)
 {
     uint64_t now_ns = clock_mono_ns();
-    uint64_t bad_before = sampler->bad_record_count;
+    uint64_t bad_before = sampler->bad_sample_count + sampler->bad_event_count;
 
     int rc = ring_buffer__consume(sampler->rings);
     if (rc < 0 && rc != -ENOSPC)
@@ -501,22 +514,25 @@ int sampler_poll(struct sampler *sampler, const struct sampler_handlers *handler
     for (unsigned i = 0; i < SAMPLE_MAX_CPUS; i++)
         if (sampler->cpus[i].sideband &&
             sideband_drain(sampler->cpus[i].sideband, sampler->merge, KIND_EVENT, sampler->scratch) < 0)
-            sampler->bad_record_count++;
+            sampler->bad_event_count++;
     merge_deliver(sampler->merge, sampler->stopped ? UINT64_MAX : now_ns - HOLD_NS, deliver,
                   (void *)handlers);
-    if (sampler->bad_record_count != bad_before)
-        return err_say(err, -EBADMSG, "a ring held records that contradict themselves");
-
-    if (sampler->stopped)
-        return 0;
-    if (now_ns >= sampler->next_online_ns) {
+    if (!sampler->stopped && now_ns >= sampler->next_online_ns) {
         sampler->next_online_ns = now_ns + ONLINE_REREAD_NS;
-        rc = follow_cpus(sampler, err);
+        rc = renew_cpus(sampler, err);
         if (rc < 0)
             return rc;
     }
-    renew_periods(sampler, clock_mono_ns());
+    if (!sampler->stopped)
+        renew_periods(sampler, clock_mono_ns());
+    if (sampler->bad_sample_count + sampler->bad_event_count != bad_before)
+        return err_say(err, -EBADMSG, "a ring held records that contradict themselves");
     return 0;
+}
+
+uint64_t sampler_bad_sample_count(const struct sampler *sampler)
+{
+    return sampler->bad_sample_count;
 }
 
 unsigned sampler_poll_delay_ms(struct sampler *sampler)

@@ -89,7 +89,9 @@ void sampler_set_hz(struct sampler *sampler,
 unsigned sampler_hz(const struct sampler *sampler);
 unsigned sampler_cpu_count(const struct sampler *sampler);        /* CPUs being sampled */
 unsigned sampler_cpu_absent_count(const struct sampler *sampler); /* CPUs wanted that could not be opened */
-const char *sampler_event_name(const struct sampler *sampler);    /* "cpu-clock" or "cycles" */
+/* Samples that BPF counts as submitted and that were skipped, see sampler_poll. */
+uint64_t sampler_bad_sample_count(const struct sampler *sampler);
+const char *sampler_event_name(const struct sampler *sampler); /* "cpu-clock" or "cycles" */
 /* Sums over the CPUs since the start, SAMPLE_COUNTER_COUNT of them. */
 int sampler_counters(const struct sampler *sampler, uint64_t counters[SAMPLE_COUNTER_COUNT], struct err *err);
 /* BPF run time and run count when kernel.bpf_stats_enabled is on; both 0 otherwise. */

@@ -54,6 +54,7 @@ struct tally {
     uint64_t window_start_mono_ns;
     uint64_t window_end_ms; /* wall clock */
     uint32_t window_number;
+    uint64_t lost_count[TALLY_LOSS_COUNT]; /* since the start */
     uint64_t carry_ns; /* what the last rounding to microseconds left over: sums stay exact */
     struct cached_frame frames[FRAME_CACHE_SLOTS];
     struct cached_series series[SERIES_CACHE_SLOTS];
@@ -310,6 +311,12 @@ void tally_lost(struct tally *tally, enum tally_loss cause, uint64_t count)
 {
     tally->window->lost_count[cause] += count;
     tally->window->taken_count += count;
+    tally->lost_count[cause] += count;
+}
+
+uint64_t tally_lost_count(const struct tally *tally, enum tally_loss cause)
+{
+    return tally->lost_count[cause];
 }
 
 struct tally_window *tally_take(struct tally *tally, uint64_t now_wall_ms, bool flush)

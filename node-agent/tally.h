@@ -18,7 +18,8 @@
     X(ring_full, "ring buffer full")                                                                         \
     X(nested, "sample inside another sample's work")                                                         \
     X(series_full, "too many label sets in one window")                                                      \
-    X(process_full, "process table full")
+    X(process_full, "process table full")                                                                    \
+    X(bad_record, "record that contradicts itself")
 enum tally_loss {
 #define X(name, text) TALLY_LOSS_##name,
     TALLY_LOSSES(X)
@@ -43,6 +44,8 @@ void tally_free(struct tally *tally);
 void tally_sample(struct tally *tally, const struct sample_record *record);
 /* Adds to the window's ledger: samples that BPF took and lost. */
 void tally_lost(struct tally *tally, enum tally_loss cause, uint64_t count);
+/* Samples lost since the start, by any cause. */
+uint64_t tally_lost_count(const struct tally *tally, enum tally_loss cause);
 /* The window that ended before now_wall_ms, NULL when the current one still runs; flush ends it at once. A
  * window with nothing in it is returned too: it says "alive, nothing ran". */
 struct tally_window *tally_take(struct tally *tally, uint64_t now_wall_ms, bool flush);
