@@ -4,7 +4,7 @@
 #include "common/str.h"
 #include "common/table.h"
 #include "common/xalloc.h"
-#include "node-agent/image_file.h"
+#include "node-agent/image_look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +44,7 @@ struct entry {
 
 struct images {
     pthread_mutex_t lock;
+    struct image_looks *looks; /* the collector thread's */
     struct entry **slots;
     uint32_t slot_count, slot_room, count, last_number;
     uint32_t *free_slots, free_count;
@@ -245,6 +246,7 @@ struct images *images_new(void)
 {
     struct images *images = xcalloc(1, sizeof(*images));
     pthread_mutex_init(&images->lock, NULL);
+    images->looks = image_looks_new();
     link_init(&images->idle);
     link_init(&images->held);
     images->overflow = add_synthetic(images, "[images full]");
@@ -264,6 +266,7 @@ void images_free(struct images *images)
     free(images->slots);
     free(images->free_slots);
     pthread_mutex_destroy(&images->lock);
+    image_looks_free(images->looks);
     free(images);
 }
 
@@ -328,8 +331,8 @@ static struct entry *known_file(const struct images *images, const struct image_
         return NULL;
     if (entry->retry_ns)
         return clock_mono_ns() < entry->retry_ns ? entry : NULL;
-    if (image_file_stat(origin, &st) < 0)
-        return entry; /* gone or unreadable: what was seen last is the best there is */
+    if (image_look_stat(images->looks, origin, &st) < 0)
+        return entry; /* gone, unreadable or hanging: what was seen last is the best there is */
     uint64_t mtime_ns = (uint64_t)st.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)st.st_mtim.tv_nsec;
     return (uint64_t)st.st_size == entry->size_bytes && mtime_ns == entry->mtime_ns ? entry : NULL;
 }
@@ -362,38 +365,33 @@ static struct entry *add_unread(struct images *images, const struct image_origin
 static struct entry *identify(struct images *images, const struct image_origin *origin,
                               const struct image_identity *given)
 {
-    struct image_identity identity;
-    struct stat st = {0};
+    struct image_look look = {.fd = -1, .identify_rc = -ENOENT};
     const char *name;
     size_t name_bytes;
-    int fd = -1;
     name_of(origin, &name, &name_bytes);
     bool is_memfd = name_bytes >= 6 && memcmp(name, "memfd:", 6) == 0;
-    if (image_file_open(origin, given, &fd) < 0 || fstat(fd, &st) == -1)
-        fd = -1;
-    int rc = fd < 0 ? -ENOENT : given ? 0 : image_file_identify(fd, &identity);
-    if (given)
-        identity = *given;
+    image_look_open(images->looks, origin, given, &look); /* without success: as a file that is gone */
+    const struct image_identity *identity = given ? given : &look.identity;
     pthread_mutex_lock(&images->lock);
     struct entry *entry;
-    if (!given && rc < 0) {
+    if (!given && look.identify_rc < 0) {
         entry = add_unread(images, origin, name, name_bytes);
-    } else if (!given && is_memfd && !identity.elf) {
+    } else if (!given && is_memfd && !identity->elf) {
         entry = add_memfd(images, name, name_bytes);
-        close(fd);
-        fd = -1;
+        close(look.fd);
+        look.fd = -1;
     } else {
-        entry = find_id(images, identity.id, identity.id_bytes, identity.id_kind);
+        entry = find_id(images, identity->id, identity->id_bytes, identity->id_kind);
         if (!entry)
-            entry = add(images, &identity, name, name_bytes);
+            entry = add(images, identity, name, name_bytes);
     }
     if (entry && !image_is_anonymous(&entry->image)) {
         note_place(entry, origin);
         if (!given)
-            note_file(images, entry, origin, &st);
-        hold(images, entry, fd);
-    } else if (fd >= 0) {
-        close(fd);
+            note_file(images, entry, origin, &look.st);
+        hold(images, entry, look.fd);
+    } else if (look.fd >= 0) {
+        close(look.fd);
     }
     pthread_mutex_unlock(&images->lock);
     return entry;
@@ -422,12 +420,14 @@ struct image *images_get(struct images *images, const struct image_origin *origi
     /* A vdso below 4 GiB is the one for 32-bit code, which we have no copy of. */
     bool is_vdso = special && strcmp(special, "[vdso]") == 0 && origin->end > UINT32_MAX;
     bool has_id = !special && given_id(origin, &given);
+    /* Looks at the file: without the lock, as in identify. */
+    struct entry *known = !special && !has_id ? known_file(images, origin) : NULL;
     pthread_mutex_lock(&images->lock);
     expire_held(images);
     struct entry *entry = is_vdso   ? get_vdso(images)
                           : special ? add_synthetic(images, special)
                           : has_id  ? find_id(images, given.id, given.id_bytes, EXECUTABLE_GNU)
-                                    : known_file(images, origin);
+                                    : known;
     if (entry && !special)
         note_place(entry, origin);
     pthread_mutex_unlock(&images->lock);
@@ -458,6 +458,11 @@ void images_put(struct images *images, struct image *image)
     struct entry *entry = entry_of(image);
     if (--entry->refs == 0)
         link_last(&images->idle, &entry->idle);
+}
+
+int images_stat_program(struct images *images, pid_t tgid, struct stat *ret_stat)
+{
+    return image_look_program(images->looks, tgid, ret_stat);
 }
 
 bool images_retry_due(struct images *images, const struct image *image)

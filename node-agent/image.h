@@ -11,12 +11,13 @@
  *           or IMAGES_HOLD_MS; over a limit the least recently used is dropped and counted. When every
  *           image is in use a further one is the shared "[images full]". A file that could not be read
  *           is tried again after IMAGES_RETRY_MS.
- * Threads:  images_get*, image_ref, images_put, images_retry_due from the collector thread;
- *           images_open_file, images_names_done, images_counts from any (a lock inside, never held
- *           while a file is opened).
+ * Threads:  images_get*, image_ref, images_put, images_stat_program and images_retry_due from the
+ *           collector thread; images_open_file, images_names_done, images_counts from any (a lock inside,
+ *           never held while a file is opened).
  * Hostile:  every byte of a file comes from a container: headers are bounds-checked, read by pread
  *           (never mapped: a truncated file must not raise SIGBUS). Only regular files are ever opened,
- *           symbolic links never followed.
+ *           symbolic links never followed. A file system that hangs costs IMAGE_LOOK_MS now and then,
+ *           and the names of its files.
  * Source:   elf(5); System V gABI; kernel include/uapi/linux/fs.h (PROCMAP_QUERY). */
 #ifndef NODE_AGENT_IMAGE_H
 #define NODE_AGENT_IMAGE_H
@@ -26,6 +27,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #define IMAGES_MAX      16384u
@@ -68,6 +70,8 @@ struct image *images_get(struct images *images, const struct image_origin *origi
 struct image *images_get_synthetic(struct images *images, const char *name);
 struct image *image_ref(struct image *image);                /* NULL gives NULL */
 void images_put(struct images *images, struct image *image); /* NULL is fine */
+/* Stat of a process's program file. Negative errno; -ETIMEDOUT and -EBUSY: its file system hangs. */
+int images_stat_program(struct images *images, pid_t tgid, struct stat *ret_stat);
 /* True for the image of a file that could not be read, once it is time to call images_get again. */
 bool images_retry_due(struct images *images, const struct image *image);
 

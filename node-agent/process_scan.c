@@ -80,10 +80,9 @@ static void read_exe(struct scan *scan)
 /* A program none of whose mappings is executable under its own name (packed, or unmapped by itself). */
 static void find_program(struct scan *scan)
 {
-    char link[64];
     struct stat st;
-    snprintf(link, sizeof(link), "/proc/%u/exe", scan->process->tgid);
-    if (scan->program || !scan->exe[0] || stat(link, &st) == -1)
+    if (scan->program || !scan->exe[0] ||
+        images_stat_program(scan->processes->images, (pid_t)scan->process->tgid, &st) < 0)
         return;
     struct image_origin origin = {
         .tgid = (pid_t)scan->process->tgid,

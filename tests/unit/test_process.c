@@ -428,6 +428,14 @@ static void *wait_for_ever(void *ctx)
 }
 
 /* The main thread exits, another goes on burning CPU. */
+/* The child of this test starts a thread; the sanitizer would end it, since this process has threads itself.
+ */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+
 static void a_process_outlives_its_main_thread(void **state)
 {
     (void)state;
