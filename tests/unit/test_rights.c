@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BIT(name) (1ULL << (name))
@@ -25,7 +26,7 @@ static void on_gap(const char *text, void *ctx)
 {
     struct seen *seen = ctx;
     seen->count++;
-    strncat(seen->last, text, sizeof(seen->last) - 1 - strlen(seen->last));
+    snprintf(seen->last, sizeof(seen->last), "%s", text);
 }
 
 static struct seen gaps_of(struct rights rights)
