@@ -18,7 +18,8 @@
 #define WINDOW_SEGMENT_ROWS 4096u
 #define WINDOW_CHUNK_BYTES  (256u << 10)
 #define WINDOW_FIRST_BYTES                                                                                   \
-    (16u << 10) /* a bucket's first chunk; the next double up to WINDOW_CHUNK_BYTES                          \
+    (16u                                                                                                     \
+     << 10) /* a bucket's first chunk; the next double up to WINDOW_CHUNK_BYTES                          \
                  */
 
 struct window_chunk {

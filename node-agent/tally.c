@@ -10,11 +10,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define NS_PER_UNIT        1000u /* values are microseconds */
+#define NS_PER_UNIT 1000u /* values are microseconds */
 /* The first windows are short: a new agent shows in the fleet at once, and the wishes for names that its first batch
  * raises come back with the acknowledgement of its second. */
-#define EARLY_WINDOWS   2u
-#define EARLY_WINDOW_MS 1000u
+#define EARLY_WINDOWS      2u
+#define EARLY_WINDOW_MS    1000u
 #define FRAME_CACHE_SLOTS  8192u
 #define SERIES_CACHE_SLOTS 1024u
 
