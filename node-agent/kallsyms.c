@@ -2,7 +2,6 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/log.h"
 #include "common/xalloc.h"
 
 #include <errno.h>
@@ -268,13 +267,8 @@ static void reread(struct kallsyms *kallsyms, uint64_t now_ns)
     if (fd >= 0)
         take_lines(kallsyms, fd);
     sort_entries(kallsyms);
-    /* All addresses read as zero without the right to see them. Said once, not at every new attempt. */
-    bool hidden = kallsyms->count == 0;
-    if (hidden && !kallsyms->hidden)
-        log_warn("%s hides the kernel's addresses (CAP_SYSLOG is missing, or kernel.kptr_restrict is 2): all "
-                 "kernel frames are shown as one, [kernel symbols hidden]",
-                 kallsyms->path);
-    kallsyms->hidden = hidden;
+    /* All addresses read as zero without the right to see them. */
+    kallsyms->hidden = kallsyms->count == 0;
 }
 
 /* ---- look-up ---- */
