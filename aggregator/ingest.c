@@ -68,7 +68,7 @@ static void note_lost_windows(struct partition *partition, struct roster_node *n
                                        .window_ms = WINDOW_BUCKET_MS,
                                        .cause = ROSTER_SHARD_RESTART,
                                        .samples = hello->acked_window_samples[i]};
-        roster_note_window(node, &window, true);
+        roster_note_window(&partition->roster, node, &window, true);
     }
 }
 
@@ -330,13 +330,14 @@ static void keep_books(struct partition *partition, struct roster_node *node, co
 {
     uint32_t window_ms = batch->window_ms > PARTITION_SKEW_MS ? PARTITION_SKEW_MS : batch->window_ms;
     struct roster_window window = {.start_ms = start_ms, .window_ms = window_ms, .samples = stored};
-    roster_note_window(node, &window, false);
+    roster_note_window(&partition->roster, node, &window, false);
     uint64_t lost = 0;
     for (size_t i = 0; i < batch->n_lost; i++) {
         uint64_t count = batch->lost[i]->value;
         if (__builtin_add_overflow(lost, count, &lost))
             break;
-        roster_note_loss(node, start_ms, roster_cause(&partition->roster, batch->lost[i]->name), count);
+        roster_note_loss(&partition->roster, node, start_ms,
+                         roster_cause(&partition->roster, batch->lost[i]->name), count);
     }
     node->samples += stored;
     node->taken += batch->taken;

@@ -11,6 +11,16 @@
 #define COMPACT_IN_VAIN_MS                                                                                   \
     120000u /* after one that freed little: sessions must not be thrown away all the time */
 
+/* Of the books: what is gone from memory can still be named as missing. */
+#define KEEP_RETENTIONS 2u
+
+/* A bucket has one entry, or few where there are gaps; and there is what a shard's life before had. */
+static uint32_t ledger_windows(uint64_t retention_ms)
+{
+    uint64_t buckets = KEEP_RETENTIONS * retention_ms / WINDOW_BUCKET_MS;
+    return buckets < UINT32_MAX / 4 ? ROSTER_LEDGER + (uint32_t)buckets : UINT32_MAX / 4;
+}
+
 static void on_drop(uint64_t bucket_start_ms, enum window_drop why, void *ctx)
 {
     struct partition *partition = ctx;
@@ -79,6 +89,7 @@ struct partition *partition_new(const struct partition_settings *settings, struc
     dictionary_init(&partition->dictionary, &settings->dictionary);
     windows_init(&partition->windows, settings->window_bytes, settings->retention_ms, on_drop, partition);
     roster_init(&partition->roster, settings->nodes);
+    roster_keep(&partition->roster, ledger_windows(settings->retention_ms));
     open_counters(&partition->metrics);
     open_gauges(&partition->metrics, settings->index);
     return partition;
@@ -139,8 +150,7 @@ void partition_tend(struct partition *partition, uint64_t now_ms)
     if (now_ms < partition->forgotten_ms + FORGET_EVERY_MS)
         return;
     partition->forgotten_ms = now_ms;
-    /* Twice the retention: what is gone from memory can still be named as missing. */
-    uint64_t keep_ms = 2 * partition->settings.retention_ms;
+    uint64_t keep_ms = KEEP_RETENTIONS * partition->settings.retention_ms;
     roster_forget(&partition->roster, now_ms > keep_ms ? now_ms - keep_ms : 0);
     drop_silent_nodes(partition, now_ms);
 }

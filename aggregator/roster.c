@@ -1,5 +1,6 @@
 #include "aggregator/roster.h"
 
+#include "aggregator/window.h"
 #include "common/wire.h"
 #include "common/xalloc.h"
 
@@ -8,12 +9,18 @@
 
 void roster_init(struct roster *roster, uint32_t limit_count)
 {
-    *roster = (struct roster){.limit_count = limit_count};
+    *roster = (struct roster){.limit_count = limit_count, .ledger_limit = ROSTER_LEDGER};
     roster_cause(roster, "stored");
     roster_cause(roster, "other");
     roster_cause(roster, "shard_restart");
     roster_cause(roster, "window_bytes");
     roster_cause(roster, "expired");
+}
+
+void roster_keep(struct roster *roster, uint32_t window_count)
+{
+    if (window_count > roster->ledger_limit)
+        roster->ledger_limit = window_count;
 }
 
 static void free_node(struct roster_node *node)
@@ -150,24 +157,44 @@ static uint32_t ledger_place(const struct roster_node *node, uint64_t start_ms)
     return at;
 }
 
-void roster_note_window(struct roster_node *node, const struct roster_window *window, bool known)
+static uint64_t end_of(const struct roster_window *window)
+{
+    return window->start_ms + window->window_ms;
+}
+
+/* Adds to an entry that is there, if one is this window's or goes on into it. */
+static bool join_window(struct roster_node *node, uint32_t at, const struct roster_window *window, bool known)
+{
+    struct roster_window *old = at > 0 ? &node->ledger[at - 1] : NULL;
+    if (at < node->ledger_count && node->ledger[at].start_ms == window->start_ms)
+        old = &node->ledger[at];
+    else if (!old || old->cause != ROSTER_STORED)
+        return false;
+    else if (known)
+        return window->start_ms < end_of(old);
+    else if (window_bucket_start_ms(old->start_ms) != window_bucket_start_ms(window->start_ms) ||
+             window->start_ms > end_of(old) + ROSTER_JOIN_MS)
+        return false;
+    if (known)
+        return true;
+    if (old->cause != window->cause)
+        return false;
+    old->samples += window->samples;
+    if (end_of(old) < end_of(window))
+        old->window_ms = (uint32_t)(end_of(window) - old->start_ms);
+    return true;
+}
+
+void roster_note_window(const struct roster *roster, struct roster_node *node,
+                        const struct roster_window *window, bool known)
 {
     uint32_t at = ledger_place(node, window->start_ms);
-    if (at < node->ledger_count && node->ledger[at].start_ms == window->start_ms) {
-        struct roster_window *old = &node->ledger[at];
-        if (known)
-            return;
-        if (old->cause == window->cause) {
-            old->samples += window->samples;
-            if (old->window_ms < window->window_ms)
-                old->window_ms = window->window_ms;
-            return;
-        }
-    }
-    if (node->ledger_count == ROSTER_LEDGER) {
+    if (join_window(node, at, window, known))
+        return;
+    if (node->ledger_count >= roster->ledger_limit) {
         if (at == 0)
             return;
-        memmove(node->ledger, node->ledger + 1, (ROSTER_LEDGER - 1) * sizeof(*node->ledger));
+        memmove(node->ledger, node->ledger + 1, (node->ledger_count - 1) * sizeof(*node->ledger));
         node->ledger_count--;
         at--;
     }
@@ -180,15 +207,34 @@ void roster_note_window(struct roster_node *node, const struct roster_window *wi
     node->ledger_count++;
 }
 
-void roster_note_loss(struct roster_node *node, uint64_t start_ms, uint32_t cause, uint64_t count)
+/* Of the last few entries, the one of this bucket and cause. */
+static struct roster_loss *find_loss(struct roster_node *node, uint64_t start_ms, uint32_t cause)
+{
+    uint32_t oldest = node->loss_count > ROSTER_CAUSES ? node->loss_count - ROSTER_CAUSES : 0;
+    for (uint32_t i = node->loss_count; i > oldest; i--) {
+        struct roster_loss *loss = &node->losses[i - 1];
+        if (loss->cause == cause &&
+            window_bucket_start_ms(loss->start_ms) == window_bucket_start_ms(start_ms))
+            return loss;
+    }
+    return NULL;
+}
+
+void roster_note_loss(const struct roster *roster, struct roster_node *node, uint64_t start_ms,
+                      uint32_t cause, uint64_t count)
 {
     if (count == 0)
         return;
     node->lost[cause] += count;
-    if (node->loss_count == ROSTER_LOSSES) {
-        memmove(node->losses, node->losses + ROSTER_LOSSES / 4,
-                (ROSTER_LOSSES - ROSTER_LOSSES / 4) * sizeof(*node->losses));
-        node->loss_count -= ROSTER_LOSSES / 4;
+    struct roster_loss *old = find_loss(node, start_ms, cause);
+    if (old) {
+        old->count += count;
+        return;
+    }
+    uint32_t limit = 2 * roster->ledger_limit;
+    if (node->loss_count >= limit) {
+        memmove(node->losses, node->losses + limit / 4, (limit - limit / 4) * sizeof(*node->losses));
+        node->loss_count -= limit / 4;
     }
     if (node->loss_count == node->loss_room) {
         node->loss_room = node->loss_room ? node->loss_room * 2 : 8;

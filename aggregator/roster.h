@@ -1,12 +1,13 @@
 /* roster: the nodes whose agents speak to one partition: who they are, what was stored of them, what is
  * missing.
  * Shapes:    one roster_node per node name; it outlives the agent processes (boot epochs) on that node. Its
- *            ledger has one entry per window: stored, or gone for a cause; its losses are the agent's own
- *            counts, per window.
+ *            ledger has one entry per window: stored, or gone for a cause (stored ones that follow each other
+ *            within a time bucket share one); its losses are the agent's own counts, per bucket.
  * Rules:     the newest boot epoch speaks for the node; the epoch before it is refused, unless it proves to
  *            be alive after it was replaced: then two agents claim one node name, and the newer one is
  *            refused (and may come back once the older has been silent for ROSTER_RIVAL_MS).
- * Limits:    roster_limits.nodes; ROSTER_LEDGER windows and ROSTER_LOSSES entries a node (the oldest go);
+ * Limits:    limit_count nodes; ROSTER_LEDGER windows (more where the retention is longer: ledger_limit) and
+ *            twice as many losses a node (the oldest go);
  *            ROSTER_CAUSES cause names, the rest is "other".
  * Times:     ms since 1970, the shard's clock.
  * Ownership: caller's storage.   Threads: the partition's worker only. */
@@ -21,7 +22,7 @@
 
 #define ROSTER_NODE_BYTES   256u /* longest node name (253 in Kubernetes) */
 #define ROSTER_LEDGER       512u
-#define ROSTER_LOSSES       1024u
+#define ROSTER_JOIN_MS      100u /* between windows that follow each other */
 #define ROSTER_CAUSES       64u
 #define ROSTER_CAUSE_BYTES  48u
 #define ROSTER_EPOCHS       4u
@@ -87,7 +88,7 @@ struct roster_node {
 };
 
 struct roster {
-    uint32_t limit_count;
+    uint32_t limit_count, ledger_limit;
     struct roster_node **nodes;
     uint32_t count, room;
     struct table index;
@@ -96,6 +97,8 @@ struct roster {
 };
 
 void roster_init(struct roster *roster, uint32_t limit_count);
+/* So many windows of a node are kept when that is more than ROSTER_LEDGER. */
+void roster_keep(struct roster *roster, uint32_t window_count);
 /* Sessions are the caller's to free before. */
 void roster_fini(struct roster *roster);
 
@@ -121,8 +124,10 @@ enum roster_claim roster_claim(struct roster_node *node, uint64_t epoch, uint64_
 
 /* Adds a window to the ledger; one with the same start that is there already is added up (known == false)
  * or left as it is (known == true: for what may be told several times). */
-void roster_note_window(struct roster_node *node, const struct roster_window *window, bool known);
-void roster_note_loss(struct roster_node *node, uint64_t start_ms, uint32_t cause, uint64_t count);
+void roster_note_window(const struct roster *roster, struct roster_node *node,
+                        const struct roster_window *window, bool known);
+void roster_note_loss(const struct roster *roster, struct roster_node *node, uint64_t start_ms,
+                      uint32_t cause, uint64_t count);
 /* Forgets ledger entries and losses from before before_ms. */
 void roster_forget(struct roster *roster, uint64_t before_ms);
 /* Every stored window whose bucket [start_ms, start_ms + bucket_ms) is, is gone. Returns the samples. */

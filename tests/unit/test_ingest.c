@@ -465,6 +465,25 @@ static void over_the_limit_of_bytes_the_largest_session_ends(void **state)
     close_bench(&bench);
 }
 
+static void the_books_reach_as_far_back_as_the_retention(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct partition_settings settings = roomy();
+    settings.retention_ms = 4 * 60 * MINUTE;
+    open_bench(&bench, &settings);
+    assert_int_equal(hello(&bench, 1), FLEETPROF__VERDICT__STORED);
+    uint64_t from_ms = window_bucket_start_ms(bench.now_ms) - 1000 * 10000;
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_int_equal(send_one(&bench, i + 1, from_ms + i * 10000, "f", 1), FLEETPROF__VERDICT__STORED);
+    struct found found = ask(&bench, "function", 0, UINT64_MAX);
+    assert_int_equal(found.completeness.samples, 1000);
+    assert_int_equal(found.completeness.covered_ms, 1000 * 10000);
+    assert_int_equal(lost_by(&found.completeness, "ring_full"), 3000);
+    top_table_fini(&found.table);
+    close_bench(&bench);
+}
+
 static void a_node_on_the_wrong_route_is_refused(void **state)
 {
     (void)state;
@@ -831,6 +850,7 @@ int main(void)
         cmocka_unit_test(a_hello_that_comes_again_changes_nothing),
         cmocka_unit_test(another_life_cannot_take_over_a_session),
         cmocka_unit_test(over_the_limit_of_bytes_the_largest_session_ends),
+        cmocka_unit_test(the_books_reach_as_far_back_as_the_retention),
         cmocka_unit_test(a_node_on_the_wrong_route_is_refused),
         cmocka_unit_test(windows_of_wrong_clocks_land_where_questions_look),
         cmocka_unit_test(a_late_window_of_a_right_clock_keeps_its_time),

@@ -75,12 +75,44 @@ static void the_ledger_is_in_time_order_and_bounded(void **state)
     for (uint64_t i = 0; i < 2 * ROSTER_LEDGER; i++) {
         uint64_t start_ms = (i ^ 1) * 10000; /* neighbours swapped */
         struct roster_window window = window_at(start_ms, ROSTER_STORED, 1);
-        roster_note_window(node, &window, false);
+        roster_note_window(&roster, node, &window, false);
     }
     assert_int_equal(node->ledger_count, ROSTER_LEDGER);
     for (uint32_t i = 1; i < node->ledger_count; i++)
         assert_true(node->ledger[i - 1].start_ms < node->ledger[i].start_ms);
     assert_int_equal(node->ledger[ROSTER_LEDGER - 1].start_ms, (2 * ROSTER_LEDGER - 1) * 10000ULL);
+    roster_fini(&roster);
+}
+
+/* Windows may be a second long: the books must reach as far back as with long ones. */
+static void short_windows_that_follow_each_other_share_an_entry(void **state)
+{
+    (void)state;
+    struct roster roster;
+    roster_init(&roster, 1);
+    struct roster_node *node = node_of(&roster, "n");
+    for (uint64_t second = 0; second < 1800; second++) {
+        struct roster_window window = window_at(second * 1000, ROSTER_STORED, 2);
+        window.window_ms = 1000;
+        if (second % 10 != 5) /* a gap in each bucket */
+            roster_note_window(&roster, node, &window, false);
+        roster_note_loss(&roster, node, second * 1000, ROSTER_OTHER, 1);
+        roster_note_loss(&roster, node, second * 1000, ROSTER_OWN_CAUSES, 3);
+    }
+    assert_int_equal(node->ledger_count, 360);
+    assert_int_equal(node->ledger[0].window_ms, 5000);
+    assert_int_equal(node->ledger[0].samples, 10);
+    assert_int_equal(node->ledger[1].start_ms, 6000);
+    assert_int_equal(node->ledger[1].window_ms, 4000);
+    assert_int_equal(node->ledger[1].samples, 8);
+    assert_int_equal(node->loss_count, 360);
+    assert_int_equal(node->losses[1].count, 30);
+    struct roster_window gone = window_at(3000, ROSTER_SHARD_RESTART, 9);
+    roster_note_window(&roster, node, &gone, true); /* we have it */
+    assert_int_equal(node->ledger_count, 360);
+    gone.start_ms = 5000;
+    roster_note_window(&roster, node, &gone, true);
+    assert_int_equal(node->ledger_count, 361);
     roster_fini(&roster);
 }
 
@@ -92,12 +124,12 @@ static void what_is_told_again_is_noted_once(void **state)
     struct roster_node *node = node_of(&roster, "n");
     struct roster_window gone = window_at(10000, ROSTER_SHARD_RESTART, 9),
                          stored = window_at(20000, ROSTER_STORED, 5);
-    roster_note_window(node, &gone, true);
-    roster_note_window(node, &gone, true);
-    roster_note_window(node, &stored, false);
-    roster_note_window(node, &stored, false); /* two lives of an agent in one bucket: added */
+    roster_note_window(&roster, node, &gone, true);
+    roster_note_window(&roster, node, &gone, true);
+    roster_note_window(&roster, node, &stored, false);
+    roster_note_window(&roster, node, &stored, false); /* two lives of an agent in one bucket: added */
     gone.start_ms = 20000;
-    roster_note_window(node, &gone, true); /* we have it */
+    roster_note_window(&roster, node, &gone, true); /* we have it */
     assert_int_equal(node->ledger_count, 2);
     assert_int_equal(node->ledger[0].samples, 9);
     assert_int_equal(node->ledger[1].samples, 10);
@@ -114,7 +146,7 @@ static void a_dropped_bucket_is_marked_in_every_ledger(void **state)
         struct roster_node *node = node_of(&roster, n ? "a" : "b");
         for (uint64_t start_ms = 5000; start_ms < 50000; start_ms += 10000) {
             struct roster_window window = window_at(start_ms, ROSTER_STORED, 3);
-            roster_note_window(node, &window, false);
+            roster_note_window(&roster, node, &window, false);
         }
     }
     assert_int_equal(roster_drop_bucket(&roster, 10000, 10000, ROSTER_WINDOW_BYTES), 6);
@@ -133,11 +165,11 @@ static void losses_are_bounded_and_forgotten_with_time(void **state)
     struct roster roster;
     roster_init(&roster, 1);
     struct roster_node *node = node_of(&roster, "n");
-    for (uint64_t i = 0; i < 3 * ROSTER_LOSSES; i++)
-        roster_note_loss(node, i * 10, ROSTER_OTHER, 1);
-    assert_in_range(node->loss_count, ROSTER_LOSSES / 2, ROSTER_LOSSES);
-    assert_int_equal(node->losses[node->loss_count - 1].start_ms, (3 * ROSTER_LOSSES - 1) * 10);
-    assert_int_equal(node->lost[ROSTER_OTHER], 3 * ROSTER_LOSSES); /* the total forgets nothing */
+    for (uint64_t i = 0; i < 6 * ROSTER_LEDGER; i++)
+        roster_note_loss(&roster, node, i * 10000, ROSTER_OTHER, 1);
+    assert_in_range(node->loss_count, ROSTER_LEDGER, 2 * ROSTER_LEDGER);
+    assert_int_equal(node->losses[node->loss_count - 1].start_ms, (6 * ROSTER_LEDGER - 1) * 10000ULL);
+    assert_int_equal(node->lost[ROSTER_OTHER], 6 * ROSTER_LEDGER); /* the total forgets nothing */
     roster_forget(&roster, UINT64_MAX);
     assert_int_equal(node->loss_count, 0);
     roster_fini(&roster);
@@ -149,6 +181,7 @@ int main(void)
         cmocka_unit_test(nodes_are_found_by_name_also_after_others_left),
         cmocka_unit_test(causes_over_the_limit_are_other),
         cmocka_unit_test(the_ledger_is_in_time_order_and_bounded),
+        cmocka_unit_test(short_windows_that_follow_each_other_share_an_entry),
         cmocka_unit_test(what_is_told_again_is_noted_once),
         cmocka_unit_test(a_dropped_bucket_is_marked_in_every_ledger),
         cmocka_unit_test(losses_are_bounded_and_forgotten_with_time),
