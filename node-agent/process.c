@@ -187,6 +187,11 @@ void process_put_mapping(struct processes *processes, struct process *process, c
         process_changed(processes, process);
 }
 
+uint64_t process_start_ns(const struct process *process)
+{
+    return process->start_ns ? process->start_ns : process->start_ticks * PROC_STAT_TICK_NS;
+}
+
 bool process_started_at(struct process *process, uint64_t start_ticks)
 {
     if (process->start_ticks == 0)
@@ -220,7 +225,7 @@ static struct process *find(struct processes *processes, const struct sample_rec
 static struct process *add_sampled(struct processes *processes, const struct sample_record *record)
 {
     struct process *before = process_current(processes, record->tgid);
-    if (before && before->start_ns < record->start_time_ns) {
+    if (before && process_start_ns(before) < record->start_time_ns) {
         before->replaced = before->gone = true;
         if (!before->has_ended)
             process_end(processes, before, record->time_ns);

@@ -13,7 +13,7 @@
  * /proc was read. */
 static bool is_older_than(const struct processes *processes, const struct process *process, uint64_t time_ns)
 {
-    uint64_t start_ns = process->start_ns ? process->start_ns : process->start_ticks * PROC_STAT_TICK_NS;
+    uint64_t start_ns = process_start_ns(process);
     return start_ns && time_ns + processes->boot_offset_ns + LATE_NS < start_ns;
 }
 
@@ -89,7 +89,7 @@ static void on_comm(struct processes *processes, const struct sampler_event *eve
 /* /proc was read after the fork and before its record: the same process. */
 static bool began_then(const struct processes *processes, const struct process *process, uint64_t time_ns)
 {
-    uint64_t start_ns = process->start_ns ? process->start_ns : process->start_ticks * PROC_STAT_TICK_NS;
+    uint64_t start_ns = process_start_ns(process);
     uint64_t fork_ns = time_ns + processes->boot_offset_ns;
     return start_ns && start_ns < fork_ns + SAME_START_NS && fork_ns < start_ns + SAME_START_NS;
 }

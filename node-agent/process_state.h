@@ -71,6 +71,8 @@ void process_set_comm(struct processes *processes, struct process *process, cons
 /* Takes the reference. */
 void process_set_program(struct processes *processes, struct process *process, struct image *program);
 void process_put_mapping(struct processes *processes, struct process *process, const struct mapping *mapping);
+/* As exactly as it is known; 0: not at all. */
+uint64_t process_start_ns(const struct process *process);
 /* Whether /proc's start time is this process's; learns it when none is known. */
 bool process_started_at(struct process *process, uint64_t start_ticks);
 

@@ -359,6 +359,20 @@ static void the_start_up_scan_and_the_first_sample_are_of_one_process(void **sta
     assert_false(process->replaced);
 }
 
+static void a_late_sample_of_a_pids_earlier_owner_does_not_displace_one_known_from_proc_only(void **state)
+{
+    (void)state;
+    struct proc_stat stat;
+    assert_int_equal(proc_stat_read(getpid(), &stat), 0);
+    processes_scan(processes, 2000);
+    const struct process *known = process_current(processes, (uint32_t)getpid());
+    assert_non_null(known);
+    uint64_t start_ns = stat.start_ticks * PROC_STAT_TICK_NS;
+    assert_ptr_not_equal(sample((uint32_t)getpid(), start_ns - 10 * PROC_STAT_TICK_NS, "earlier"), known);
+    assert_ptr_equal(process_current(processes, (uint32_t)getpid()), known);
+    assert_ptr_equal(sample((uint32_t)getpid(), start_ns + 1, "test_process"), known);
+}
+
 static void what_proc_says_of_another_process_or_another_time_is_not_used(void **state)
 {
     (void)state;
@@ -520,6 +534,7 @@ int main(void)
         TEST(kernel_threads_are_never_looked_up),
         TEST(our_own_code_resolves_to_the_bytes_of_our_own_file),
         TEST(the_start_up_scan_and_the_first_sample_are_of_one_process),
+        TEST(a_late_sample_of_a_pids_earlier_owner_does_not_displace_one_known_from_proc_only),
         TEST(what_proc_says_of_another_process_or_another_time_is_not_used),
         TEST(a_mapping_no_record_told_of_is_found_on_a_miss),
         TEST(addresses_that_are_nowhere_do_not_cost_a_read_each),
