@@ -82,6 +82,17 @@ static void raise_memlock(void)
         log_debug("limit of locked memory stays as it is: %s", strerror(errno));
 }
 
+/* Two descriptors a CPU: the usual soft limit of 1024 is not enough for a large machine. */
+static void raise_open_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+        log_debug("limit of open files stays as it is: %s", strerror(errno));
+}
+
 static unsigned stack_limit(void)
 {
     unsigned limit = SAMPLE_MAX_FRAMES;
@@ -441,6 +452,7 @@ static int start(struct sampler *sampler, struct err *err)
     if (rc < 0)
         return rc;
     raise_memlock();
+    raise_open_files();
     rc = open_program(sampler, err);
     if (rc < 0)
         return rc;

@@ -462,6 +462,19 @@ static void a_missing_capability_is_named(void **state)
     check_capability(CAP_SYS_ADMIN, "CAP_SYS_ADMIN", 0); /* not needed */
 }
 
+static void the_limit_of_open_files_is_raised_as_far_as_it_may(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 256, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    sampler_close(kit_open(99, 0));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, limit.rlim_max);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void wrong_settings_are_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -585,6 +598,7 @@ int main(void)
         cmocka_unit_test(absent_cpus_are_skipped_and_counted),
         cmocka_unit_test(a_cpu_that_goes_and_comes_back_is_sampled_again),
         cmocka_unit_test(a_missing_capability_is_named),
+        cmocka_unit_test(the_limit_of_open_files_is_raised_as_far_as_it_may),
         cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
         cmocka_unit_test(cycles_work_or_are_refused_with_advice),
         cmocka_unit_test(a_refusal_by_the_verifier_carries_the_end_of_its_log),
