@@ -17,7 +17,7 @@ tests=(
     libcmocka-dev
     clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14 # lint, fuzzers, sanitizers by clang
     g++ lld musl-tools binutils                              # workloads in other layouts
-    runc                                                     # containers by hand
+    runc containerd                                          # containers by hand
     bpftrace linux-perf                                      # what the benchmarks compare with
 )
 

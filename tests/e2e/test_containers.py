@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # timeout: 120
-"""Containers run by hand show up by their id: two runc containers with the same static binary, one beside the host's own
-(FAILURES M1, M2; ACCEPTANCE C38). The container's files are named although the agent has another mount namespace."""
+"""Containers run by hand show up by their id: two of runc with the same static binary, one of containerd, beside the
+host's own (FAILURES M1, M2; ACCEPTANCE C38). The container's files are named although the agent has another mount
+namespace."""
 import contextlib
 import json
 import os
 import secrets
 import shutil
 import subprocess
+import tempfile
 
 from fleet import Child, Fleet, wait_until, workload
 from story import Skip, expect, expect_near, seconds, story, tell
@@ -46,22 +48,70 @@ class Container:
         write_bundle(self.bundle, self.id, binary)
         self.child = Child(name, ["runc", "--root", self.state, "run", "--bundle", self.bundle, self.id], fleet.folder)
 
+    def start(self):
+        self.child.start()
+
     def delete(self):
         subprocess.run(["runc", "--root", self.state, "delete", "--force", self.id], stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=False)
 
 
+CONTAINERD_CONFIG = """
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+  address = "{folder}/sock"
+"""
+
+
+class Containerd:
+    """A containerd of the test's own, and one container of it: cgroup /default/ID."""
+
+    def __init__(self, fleet, binary):
+        self.id = secrets.token_hex(32)
+        self.folder = tempfile.mkdtemp(prefix="cd-")  # short: a socket's path has 107 bytes
+        self.socket = os.path.join(self.folder, "sock")
+        rootfs = os.path.join(self.folder, "rootfs")
+        os.makedirs(os.path.join(rootfs, "proc"))
+        shutil.copy(binary, os.path.join(rootfs, "app"))
+        config = os.path.join(self.folder, "config.toml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(CONTAINERD_CONFIG.format(folder=self.folder))
+        self.daemon = Child("containerd", ["containerd", "--config", config], fleet.folder)
+        self.child = Child("ctr", self.ctr("run", "--rm", "--rootfs", rootfs, self.id, "/app", RUN_S), fleet.folder)
+
+    def ctr(self, *argv):
+        return ["ctr", "--address", self.socket] + list(argv)
+
+    def start(self):
+        self.daemon.start()
+        ready = self.ctr("version")
+        wait_until(lambda: subprocess.run(ready, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                          check=False).returncode == 0, 20, "containerd")
+        self.child.start()
+
+    def delete(self):
+        subprocess.run(self.ctr("task", "kill", "--signal", "KILL", self.id), stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
+        self.child.stop()
+        self.daemon.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def scene():
-    if not shutil.which("runc"):
-        raise Skip("runc is not installed")
+    for tool in ("runc", "containerd"):
+        if not shutil.which(tool):
+            raise Skip(tool + " is not installed")
     with Fleet(3) as fleet:
         fleet.agent("containers", hz=199, window="2s")
         static = workload("lay-static")
-        fleet.boxes = [Container(fleet, "box%d" % i, static) for i in range(2)]
+        fleet.boxes = [Container(fleet, "box%d" % i, static) for i in range(2)] + [Containerd(fleet, static)]
         try:
             for box in fleet.boxes:
-                box.child.start()
+                box.start()
             host = fleet.run_as("app-on-host", "lay-static", RUN_S)
             fleet.host = host.truth(RUN_S + 30)
             fleet.truth = [box.child.truth(RUN_S + 30) for box in fleet.boxes]
