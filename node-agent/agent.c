@@ -23,8 +23,9 @@
 #define END_SECONDS                                                                                          \
     15u /* the flush, and what may hang beside it: a file on a server that is gone. Inside TimeoutStopSec.   \
          */
-#define STALLED_MS 20000u /* no poll for so long: not healthy */
-#define UPDATE_MS  1000u
+#define STALLED_MS      20000u /* no poll for so long: not healthy */
+#define UPDATE_MS       1000u
+#define SLOW_SYMBOLS_MS 60000u
 
 struct agent {
     const struct agent_config *config;
@@ -41,6 +42,7 @@ struct agent {
     _Atomic bool connected;
     _Atomic uint64_t loop_ns; /* when the loop last turned */
     bool stopping;
+    struct log_limit slow_limit;
 };
 
 /* ---- the way of a window and of a symbol pack ---- */
@@ -119,6 +121,13 @@ static void on_update(uv_timer_t *timer)
     atomic_store(&agent->loop_ns, clock_mono_ns());
     atomic_store(&agent->connected, ledger.connected);
     agent_metrics_shipping(&ledger);
+    uint64_t busy_ms = pack_worker_busy_ms(agent->packs);
+    agent_metrics_symbols(busy_ms);
+    if (busy_ms > SLOW_SYMBOLS_MS && log_limit_pass(&agent->slow_limit, NULL))
+        log_warn(
+            "the names of one executable take %llu s: its file system may not answer, and the names of new "
+            "executables wait",
+            (unsigned long long)busy_ms / 1000);
 }
 
 /* ---- life ---- */

@@ -85,6 +85,13 @@ void agent_metrics_shipping(const struct shipper_ledger *ledger)
               ledger->connected);
 }
 
+void agent_metrics_symbols(uint64_t busy_ms)
+{
+    set_gauge("fleetprof_agent_symbols_busy_milliseconds",
+              "Time since the symbol thread last got on with the executable it works at; 0 when it has none.",
+              busy_ms);
+}
+
 static uint64_t resident_bytes(void)
 {
     FILE *file = fopen("/proc/self/statm", "re");

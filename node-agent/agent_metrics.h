@@ -9,6 +9,7 @@
 
 /* Copy the figures into the metrics registry: sampling at each look, shipping from the loop once a second. */
 void agent_metrics_sampling(const struct collector_figures *figures, struct images *images);
+void agent_metrics_symbols(uint64_t busy_ms);
 void agent_metrics_shipping(const struct shipper_ledger *ledger);
 
 /* CPU time of this process and its BPF programs, memory, rate: what an operator asks of each agent. */

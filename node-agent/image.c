@@ -35,6 +35,7 @@ struct entry {
     int fd;
     uint64_t held_ns;
     bool names_done;
+    uint64_t hung_ns;  /* until then its file system is taken for hung */
     uint64_t retry_ns; /* not 0: the file could not be read; from then on it may be tried again */
     uint64_t device, inode, size_bytes,
         mtime_ns; /* of the file it was identified from; inode 0: none was needed */
@@ -370,7 +371,8 @@ static struct entry *identify(struct images *images, const struct image_origin *
     size_t name_bytes;
     name_of(origin, &name, &name_bytes);
     bool is_memfd = name_bytes >= 6 && memcmp(name, "memfd:", 6) == 0;
-    image_look_open(images->looks, origin, given, &look); /* without success: as a file that is gone */
+    /* Without success: as a file that is gone. */
+    bool hangs = image_look_open(images->looks, origin, given, &look) < 0;
     const struct image_identity *identity = given ? given : &look.identity;
     pthread_mutex_lock(&images->lock);
     struct entry *entry;
@@ -387,6 +389,7 @@ static struct entry *identify(struct images *images, const struct image_origin *
     }
     if (entry && !image_is_anonymous(&entry->image)) {
         note_place(entry, origin);
+        entry->hung_ns = hangs ? clock_mono_ns() + IMAGE_LOOK_AVOID_MS * CLOCK_NS_PER_MS : 0;
         if (!given)
             note_file(images, entry, origin, &look.st);
         hold(images, entry, look.fd);
@@ -509,6 +512,7 @@ int images_open_file(struct images *images, const void *id, size_t id_bytes, int
     struct way_back way = {0};
     char name[sizeof(((struct image *)NULL)->name)];
     int fd = -1;
+    bool hangs = false;
     pthread_mutex_lock(&images->lock);
     struct entry *entry = find_id(images, id, id_bytes, -1);
     bool has_file = entry && entry->image.id_kind != EXECUTABLE_SYNTHETIC;
@@ -519,6 +523,7 @@ int images_open_file(struct images *images, const void *id, size_t id_bytes, int
         way.wanted.id_bytes = entry->image.id_bytes;
         way.wanted.id_kind = entry->image.id_kind;
         way.vdso = entry == images->vdso;
+        hangs = clock_mono_ns() < entry->hung_ns;
         way.path = entry->path ? xstrdup(entry->path) : NULL;
         if (entry->fd >= 0)
             fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
@@ -526,6 +531,10 @@ int images_open_file(struct images *images, const void *id, size_t id_bytes, int
     pthread_mutex_unlock(&images->lock);
     if (!has_file)
         return err_say(err, -ENOENT, "no file with this id is known here");
+    if (fd < 0 && hangs) {
+        free(way.path);
+        return err_say(err, -EAGAIN, "%s: its file system does not answer", name);
+    }
     if (fd >= 0 && !file_is(fd, &way.wanted)) { /* written to since */
         close(fd);
         fd = -1;

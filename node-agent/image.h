@@ -76,7 +76,7 @@ int images_stat_program(struct images *images, pid_t tgid, struct stat *ret_stat
 bool images_retry_due(struct images *images, const struct image *image);
 
 /* A descriptor (caller closes) on the file with this id: the held one, else reopened through a process that
- * maps it or the path it had, its identity checked again. -ENOENT: it cannot be found any more. The vdso is a
+ * maps it or the path it had, its identity checked again. -ENOENT: it cannot be found any more; -EAGAIN: its file system hung lately. The vdso is a
  * memfd copy. */
 int images_open_file(struct images *images, const void *id, size_t id_bytes, int *ret_fd, char *ret_name,
                      size_t name_bytes, struct err *err);

@@ -1,5 +1,6 @@
 #include "node-agent/pack_worker.h"
 
+#include "common/clock.h"
 #include "common/inbox.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -33,6 +34,7 @@ struct pack_worker {
     struct inbox *parts;
     pthread_t thread;
     _Atomic bool stopping;
+    _Atomic uint64_t busy_since_ns; /* 0: waits */
 
     pthread_mutex_t lock; /* of the two below */
     pthread_cond_t done;
@@ -64,7 +66,10 @@ static bool wait_for_room(struct pack_worker *worker, unsigned limit)
 static int on_packed(const struct buf *message, void *ctx)
 {
     struct pack_worker *worker = ctx;
-    if (!wait_for_room(worker, PACK_WORKER_PARTS))
+    atomic_store(&worker->busy_since_ns, 0);
+    bool go_on = wait_for_room(worker, PACK_WORKER_PARTS);
+    atomic_store(&worker->busy_since_ns, clock_mono_ns());
+    if (!go_on)
         return -ECANCELED;
     struct pack_part *part = xmalloc(sizeof(*part) + message->used_bytes);
     part->bytes = message->used_bytes;
@@ -83,11 +88,13 @@ static void build(struct pack_worker *worker, const struct pack_wish *wish)
     char name[64] = "";
     int fd = -1;
     worker->failed = false;
+    atomic_store(&worker->busy_since_ns, clock_mono_ns());
     int rc = images_open_file(worker->images, wish->id, wish->id_bytes, &fd, name, sizeof(name), &err);
     if (rc == 0)
         rc = pack_each(fd, wish->id, wish->id_bytes, name, on_packed, worker, &err);
     else
         rc = pack_unavailable(wish->id, wish->id_bytes, name, err.text, on_packed, worker, &err);
+    atomic_store(&worker->busy_since_ns, 0);
     bool delivered = wait_for_room(worker, 1);
     if (rc == 0 && delivered)
         images_names_done(worker->images, wish->id, wish->id_bytes);
@@ -150,6 +157,12 @@ void pack_worker_part_done(struct pack_worker *worker, int rc)
         worker->failed = true;
     pthread_cond_signal(&worker->done);
     pthread_mutex_unlock(&worker->lock);
+}
+
+uint64_t pack_worker_busy_ms(const struct pack_worker *worker)
+{
+    uint64_t since_ns = atomic_load(&worker->busy_since_ns);
+    return since_ns ? (clock_mono_ns() - since_ns) / CLOCK_NS_PER_MS : 0;
 }
 
 static void drop(void *message, void *ctx)

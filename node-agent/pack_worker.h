@@ -22,6 +22,9 @@ struct pack_worker *pack_worker_open(uv_loop_t *loop, struct images *images, pac
 void pack_worker_want(struct pack_worker *worker, const void *id, size_t id_bytes);
 /* rc as from shipper_send_pack: a negative one gives the rest of that pack up; the shard will ask again. */
 void pack_worker_part_done(struct pack_worker *worker, int rc);
+/* How long the thread has been at one executable without handing over a part; 0 when it waits for work or for
+ * the shard. Many seconds: its file does not answer. From any thread. */
+uint64_t pack_worker_busy_ms(const struct pack_worker *worker);
 void pack_worker_close(struct pack_worker *worker); /* joins the thread; the inbox frees itself on the loop */
 
 #endif
