@@ -49,7 +49,7 @@ static void *run(void *ctx)
     struct runner *runner = ctx;
     pthread_setname_np(pthread_self(), "files");
     pthread_mutex_lock(&runner->lock);
-    while (!runner->left) {
+    for (;;) {
         while (!runner->job && !runner->ending)
             pthread_cond_wait(&runner->work, &runner->lock);
         struct patience_job *job = runner->job;
@@ -58,10 +58,10 @@ static void *run(void *ctx)
         pthread_mutex_unlock(&runner->lock);
         job->run(job);
         pthread_mutex_lock(&runner->lock);
-        if (!runner->left) {
-            runner->job = NULL;
-            pthread_cond_signal(&runner->done);
-        }
+        if (runner->left)
+            break;
+        runner->job = NULL;
+        pthread_cond_signal(&runner->done);
     }
     bool left = runner->left;
     pthread_mutex_unlock(&runner->lock);
