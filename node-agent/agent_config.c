@@ -1,6 +1,7 @@
 #include "node-agent/agent_config.h"
 
 #include "common/log.h"
+#include "common/str.h"
 #include "common/xalloc.h"
 #include "node-agent/rights.h"
 #include "node-agent/sampler.h"
@@ -112,6 +113,22 @@ static int split_shards(struct agent_config *config, struct err *err)
     return 0;
 }
 
+/* It is a label value that every answer shows. */
+static int check_node(const char *node, struct err *err)
+{
+    char shown[64];
+    size_t bytes = strlen(node), at = 0;
+    while (at < bytes) {
+        size_t length = str_utf8_length(node + at, bytes - at);
+        if (length == 0 || (unsigned char)node[at] < 0x20 || node[at] == 0x7f) {
+            str_printable(shown, sizeof(shown), node, bytes);
+            return err_say(err, -EINVAL, "--node: '%s' is not printable UTF-8", shown);
+        }
+        at += length;
+    }
+    return 0;
+}
+
 static int check(struct agent_config *config, struct err *err)
 {
     enum log_level level;
@@ -131,7 +148,8 @@ static int check(struct agent_config *config, struct err *err)
         free(config->node);
         config->node = xstrdup(host);
     }
-    return split_shards(config, err);
+    int rc = check_node(config->node, err);
+    return rc < 0 ? rc : split_shards(config, err);
 }
 
 int agent_config_read(int argc, char **argv, struct agent_config *ret_config, struct err *err)
