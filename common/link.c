@@ -226,7 +226,9 @@ int link_server_port(const struct link_server *server)
     return rv == 0 ? port : errno_of(rv);
 }
 
-/* Two sweeps: nothing is freed while any callback may still run. */
+/* Two sweeps: nothing is freed while any callback may still run. An aio whose timeout passes at this moment may
+ * be in the hands of nng's timeout thread, which then locks what the aio waits on: nng_aio_stop does not wait for
+ * that, nng_aio_free does. So aios are freed before contexts and the socket are closed. */
 void link_server_close(struct link_server *server)
 {
     if (!server)
@@ -234,10 +236,6 @@ void link_server_close(struct link_server *server)
     atomic_store(&server->closing, true);
     for (unsigned i = 0; i < server->request_count; i++)
         nng_aio_stop(server->requests[i].aio);
-    for (unsigned i = 0; i < server->request_count; i++)
-        nng_ctx_close(server->requests[i].ctx);
-    if (server->has_socket)
-        nng_close(server->socket);
     for (unsigned i = 0; i < server->request_count; i++) {
         struct link_request *request = &server->requests[i];
         nng_msg *unsent = nng_aio_get_msg(request->aio);
@@ -246,7 +244,10 @@ void link_server_close(struct link_server *server)
         nng_aio_free(request->aio);
         if (request->message)
             nng_msg_free(request->message);
+        nng_ctx_close(request->ctx);
     }
+    if (server->has_socket)
+        nng_close(server->socket);
     free(server->requests);
     free(server);
 }
@@ -546,18 +547,19 @@ void link_client_close(struct link_client *client)
     pthread_mutex_unlock(&client->lock);
     for (struct call *call = calls; call; call = call->next)
         nng_aio_stop(call->aio);
-    for (struct call *call = calls; call; call = call->next)
-        nng_ctx_close(call->ctx);
-    if (client->has_socket)
-        nng_close(client->socket);
-    for (struct call *call = calls, *next; call; call = next) {
-        next = call->next;
+    for (struct call *call = calls; call; call = call->next) {
         if (call->active)
             call_end(call, -ECANCELED, NULL, 0);
         nng_msg *left = nng_aio_get_msg(call->aio);
         if (left)
             nng_msg_free(left);
-        nng_aio_free(call->aio);
+        nng_aio_free(call->aio); /* before the context: see link_server_close */
+        nng_ctx_close(call->ctx);
+    }
+    if (client->has_socket)
+        nng_close(client->socket);
+    for (struct call *call = calls, *next; call; call = next) {
+        next = call->next;
         free(call);
     }
     pthread_mutex_destroy(&client->lock);
