@@ -417,6 +417,27 @@ static size_t resident_bytes(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* nng's timeout thread is then just about to cancel some of the calls. */
+static void close_at_the_deadline_of_calls_is_clean(void **state)
+{
+    (void)state;
+    struct held *held = xcalloc(1, sizeof(*held));
+    pthread_mutex_init(&held->lock, NULL);
+    struct link_server *server = open_server(ANY_PORT, 1, hold_request, held);
+    for (int round = 0; round < 100; round++) {
+        struct link_client *client = open_client(link_server_port(server));
+        struct replies replies = {0};
+        for (int i = 0; i < 32; i++)
+            assert_int_equal(link_call(client, "x", 1, 8 + i % 4, count_reply, &replies), 0);
+        pause_ms(9);
+        link_client_close(client);
+        assert_int_equal(atomic_load(&replies.count), 32);
+    }
+    link_server_close(server);
+    pthread_mutex_destroy(&held->lock);
+    free(held);
+}
+
 static void huge_claim_costs_only_its_own_connection(void **state)
 {
     (void)state;
@@ -563,6 +584,7 @@ int main(void)
         cmocka_unit_test(message_over_the_limit_is_refused_and_one_at_the_limit_passes),
         cmocka_unit_test(reply_over_the_limit_arrives_empty),
         cmocka_unit_test(close_ends_every_call_once),
+        cmocka_unit_test(close_at_the_deadline_of_calls_is_clean),
         cmocka_unit_test(huge_claim_costs_only_its_own_connection),
         cmocka_unit_test(noise_on_the_port_does_not_disturb_others),
         cmocka_unit_test(silent_connection_is_given_up_and_dialed_again),
