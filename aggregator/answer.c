@@ -164,11 +164,12 @@ static int first_phase(struct answers *answers, const Fleetprof__TopRequest *req
     struct completeness completeness;
     struct kept_result *result = add_up(ask, &completeness);
     free_top(ask);
-    kept_put(answers->kept, request->query, result, mono_ms());
     reply->completeness = completeness_to_wire(&completeness, answers->shard);
     const struct top_table *table = kept_result_table(result);
     uint32_t count = request->first < table->row_count ? request->first : table->row_count;
     rc = push_rows(reply, table, count, err);
+    if (rc == 0 && !reply->all) /* else nothing is left to be asked */
+        kept_put(answers->kept, request->query, result, mono_ms());
     kept_result_unref(result);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* answer: what this shard alone says to a question: all its partitions asked, their parts added up.
  * Questions of this process (query) and of other shards (desk) are answered by the same functions.
- * Rules:   phase 1 of a top-N keeps its result under the question's number for phases 2 and 3 (TPUT).
+ * Rules:   phase 1 of a top-N keeps its result under the question's number for phases 2 and 3 (TPUT), unless
+ *          it has said all.
  * Limits:  ANSWER_KEPT results for ANSWER_KEEP_MS, ANSWER_KEPT_BYTES together (the oldest go first).
  * Threads: any but the workers.
  * Errors:  -EINVAL bad question, -ENOENT no such kept result, those of crew_ask. */

@@ -160,6 +160,10 @@ void windows_trim(struct windows *windows, uint64_t now_ms)
     while (windows->bucket_count &&
            windows->buckets[0]->start_ms + WINDOW_BUCKET_MS + windows->retention_ms <= now_ms)
         drop_oldest(windows, WINDOW_DROP_EXPIRED);
-    while (windows->bucket_count && windows->used_bytes > windows->limit_bytes)
-        drop_oldest(windows, WINDOW_DROP_BYTES);
+    while (windows->bucket_count && windows->used_bytes > windows->limit_bytes) {
+        /* All kinds of the time: the books know windows, not kinds. */
+        uint64_t start_ms = windows->buckets[0]->start_ms;
+        while (windows->bucket_count && windows->buckets[0]->start_ms == start_ms)
+            drop_oldest(windows, WINDOW_DROP_BYTES);
+    }
 }

@@ -150,6 +150,24 @@ static void over_the_byte_limit_the_oldest_go(void **state)
     windows_fini(&windows);
 }
 
+/* What is said to be missing must be missing, and all of it. */
+static void over_the_byte_limit_all_kinds_of_a_time_go(void **state)
+{
+    (void)state;
+    struct windows windows;
+    struct drops drops = {0};
+    windows_init(&windows, 4 * (WINDOW_FIRST_BYTES + 200), 1u << 30, on_drop, &drops);
+    for (uint64_t i = 0; i < 5; i++) { /* two kinds at each of two times, then one more */
+        struct window_bucket *bucket = windows_bucket(&windows, i % 2, i / 2 * 10000);
+        windows_add_row(&windows, bucket, 1, 1, 1, 1);
+    }
+    windows_trim(&windows, 20000);
+    assert_int_equal(drops.count, 2);
+    assert_int_equal(windows.bucket_count, 3);
+    assert_int_equal(windows.buckets[0]->start_ms, 10000);
+    windows_fini(&windows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +176,7 @@ int main(void)
         cmocka_unit_test(buckets_are_sorted_whatever_the_order_of_arrival),
         cmocka_unit_test(old_buckets_expire_and_say_so),
         cmocka_unit_test(over_the_byte_limit_the_oldest_go),
+        cmocka_unit_test(over_the_byte_limit_all_kinds_of_a_time_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
