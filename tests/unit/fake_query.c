@@ -56,6 +56,7 @@ static inline struct query_completeness fake_completeness(const struct query *qu
                                    .truncated = 10,
                                    .unnamed = 20,
                                    .nodes = 2,
+                                   .skewed = true,
                                    .covered_ms = 90000,
                                    .expected_ms = 100000,
                                    .partial = query->partial};

@@ -124,6 +124,7 @@ static void top_has_rows_with_intervals_and_completeness(void **state)
                 REAL(json, "completeness.lost.share") < 0.091);
     assert_true(REAL(json, "completeness.truncated.share") == 0.01);
     assert_true(REAL(json, "completeness.coverage.share") == 0.9);
+    assert_true(json_is_true(at(json, "completeness.skewed")));
     json_decref(json);
     assert_string_equal(world->query.groups, "function;node;");
     assert_int_equal(world->query.limit, 2);
