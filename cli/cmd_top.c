@@ -213,6 +213,8 @@ static int watch(const struct top_settings *settings)
         struct screen screen = screen_get();
         struct buf text = buf_init(TEXT_BYTES);
         struct err err = {0};
+        if (screen.terminal && screen.width > 1)
+            screen.width--; /* clearing the rest of a full line takes its last character away */
         if (number > 0 && interrupted_within(settings->watch_ms)) {
             buf_fini(&text);
             return CMD_OK;

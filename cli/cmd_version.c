@@ -28,34 +28,33 @@ static const struct options_program PROGRAM = {
 };
 
 /* The first line of the server's front page is "fleetprof aggregator VERSION". */
-static void print_server(const struct server_settings *settings)
+static int print_server(const struct server_settings *settings, struct err *err)
 {
     struct buf path = buf_init(16);
     struct http_reply reply = {0};
-    struct err err = {0};
+    char line[128] = "unknown";
     int rc = buf_append(&path, "/", 1);
     if (rc == 0)
-        rc = server_http_get(settings, &path, NULL, &reply, &err);
-    if (rc < 0 || !reply.body.data) {
-        printf("server: unknown (%s)\n", err.text);
-    } else {
-        char line[128];
+        rc = server_http_get(settings, &path, NULL, &reply, err);
+    if (rc == 0 && reply.body.data)
         str_printable(line, sizeof(line), reply.body.data, strcspn(reply.body.data, "\n"));
-        printf("server: %s\n", line);
-    }
+    printf("server: %s\n", line);
     http_reply_fini(&reply);
     buf_fini(&path);
+    return rc;
 }
 
 int cmd_version(int argc, char **argv)
 {
     struct version_settings settings = {0};
-    int status;
+    struct err err = {0};
+    int status, rc = 0;
     if (!cmd_options(&PROGRAM, argc, argv, &settings, NULL, NULL, &status))
         return status;
     printf("client: fleetprof %s\n", FLEETPROF_VERSION);
     if (!settings.client)
-        print_server(&settings.server);
+        rc = print_server(&settings.server, &err);
     options_fini(&PROGRAM, &settings);
-    return cmd_finish();
+    status = cmd_finish();
+    return rc < 0 ? cmd_fail(&err) : status;
 }

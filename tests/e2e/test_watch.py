@@ -73,7 +73,7 @@ def _(fleet):
         lines = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", screen).decode().replace("\r", "").splitlines()
         expect(len(lines) < ROWS, "%d lines on a screen of %d" % (len(lines), ROWS))
         table = [line for line in lines if "%" in line and "shards" not in line]
-        expect(table and all(len(line) <= COLUMNS for line in table), "lines do not fit: %s" % table)
+        expect(table and all(len(line) < COLUMNS for line in table), "lines do not fit: %s" % table)
         expect("FUNCTION" in lines[1] and "SELF" in lines[1], "no table: %s" % lines)
     note("%d screens" % len(screens))
 

@@ -216,6 +216,10 @@ static void versions_and_help_are_told(void **state)
     assert_int_equal(RUN(world, "version", "-s", world->url), CMD_OK);
     expect_part(world->out, "client: fleetprof ");
     expect_part(world->out, "\nserver: fleetprof aggregator ");
+    assert_int_equal(RUN(world, "version", "-s", "http://127.0.0.1:1"), CMD_ERROR);
+    expect_part(world->out, "client: fleetprof ");
+    expect_part(world->told, "is an aggregator running?");
+    assert_int_equal(RUN(world, "version", "--client", "-s", "http://127.0.0.1:1"), CMD_OK);
     assert_int_equal(RUN(world, "--help"), CMD_OK);
     expect_part(world->out, "  top        ");
     assert_int_equal(RUN(world, "help", "top"), CMD_OK);
