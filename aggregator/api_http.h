@@ -1,9 +1,11 @@
 /* api_http: the HTTP doors of one shard: /api/v1/{top,folded,profile,labels,labels/NAME/values,agents},
- * /healthz, /readyz, /metrics. docs/api.md is the contract with the outside. Shapes:   every JSON answer is
- * {"data": ..., "completeness": {...}}; errors are {"error": "...", "hint": "..."}. Limits:   API_QUERIES
- * questions at once, the next ones wait at most API_QUEUE_MS and then get 503; /healthz, /readyz and /metrics
- * never wait. API_RANGE_MS is the longest time range. Threads:  open and close from one thread; the hooks are
- * called from any HTTP thread, several at once. Errors:   api_open: those of http_server_open, with text. */
+ * /healthz, /readyz, /metrics. docs/api.md is the contract with the outside.
+ * Shapes:    every JSON answer is {"data": ..., "completeness": {...}}; errors are {"error": "...", "hint":
+ *            "..."}.
+ * Limits:    API_QUERIES questions at once, the next ones wait at most API_QUEUE_MS and then get 503;
+ *            /healthz, /readyz and /metrics never wait. API_RANGE_MS is the longest time range.
+ * Threads:   open and close from one thread; the hooks are called from any HTTP thread, several at once.
+ * Errors:    api_open: those of http_server_open, with text. */
 #ifndef AGGREGATOR_API_HTTP_H
 #define AGGREGATOR_API_HTTP_H
 

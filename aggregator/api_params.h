@@ -1,7 +1,9 @@
 /* api_params: the query string of a question, checked: unknown, repeated and wrong parameters are refused
- * with a text that names them and what is allowed (docs/api.md lists them). Shapes:  times: RFC 3339, unix
- * seconds (fractions too) or milliseconds, "now", "now-5m"; durations as in options.h. Errors:  -EINVAL with
- * text and hint.   Threads: any. */
+ * with a text that names them and what is allowed (docs/api.md lists them).
+ * Shapes:    times: RFC 3339, unix seconds (fractions too) or milliseconds, "now", "now-5m"; durations as
+ *            in options.h.
+ * Errors:    -EINVAL with text and hint.
+ * Threads:   any. */
 #ifndef AGGREGATOR_API_PARAMS_H
 #define AGGREGATOR_API_PARAMS_H
 

@@ -1,7 +1,9 @@
 /* api_stacks: GET /api/v1/folded, and the name of a frame.
- * Shapes:  one line for each distinct stack, "process;root;...;leaf value\n", lines ascending by bytes, value
- * in profile units. Names are str_printable's form, in which ';' is \x3b: the text can be cut at ';' and at
- * the last blank, and every name read back. Limits:  HTTP_BODY_BYTES (-E2BIG).   Threads: any. */
+ * Shapes:    one line for each distinct stack, "process;root;...;leaf value\n", lines ascending by bytes,
+ *            value in profile units. Names are str_printable's form, in which ';' is \x3b: the text can be
+ *            cut at ';' and at the last blank, and every name read back.
+ * Limits:    HTTP_BODY_BYTES (-E2BIG).
+ * Threads:   any. */
 #ifndef AGGREGATOR_API_STACKS_H
 #define AGGREGATOR_API_STACKS_H
 

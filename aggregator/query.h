@@ -1,12 +1,15 @@
-/* query: questions about the whole fleet, answered by any shard: it plans, asks every shard (itself directly,
- * the others over link), merges, and says who did not answer. Shapes:   times in ms since 1970 (shard's
- * clock); values in profile units (cpu: nanoseconds). Rules:    top-N is exact: three-phase uniform threshold
- * over kept results; order is value descending, then key ascending bytewise; remainders ("[other]") are never
- * ranked. Cumulative counts a function once per sample. Limits:   limit <= QUERY_MAX_ROWS; deadline_ms over
- * all phases; answers of peers are bounded by LINK_MESSAGE_BYTES. Threads:  any thread may ask and is blocked
- * until the answer; not from a worker. Errors:   -EINVAL (text for the user), -ETIMEDOUT when not even this
- * shard answered. A missing shard is no error: completeness says it. Source:   TPUT: Cao & Wang, "Efficient
- * top-K query calculation in distributed networks", PODC 2004. */
+/* query: questions about the whole fleet, answered by any shard: it plans, asks every shard (itself
+ * directly, the others over link), merges, and says who did not answer.
+ * Shapes:    times in ms since 1970 (shard's clock); values in profile units (cpu: nanoseconds).
+ * Rules:     top-N is exact: three-phase uniform threshold over kept results; order is value descending,
+ *            then key ascending bytewise; remainders ("[other]") are never ranked. Cumulative counts a
+ *            function once per sample.
+ * Limits:    limit <= QUERY_MAX_ROWS; deadline_ms over all phases; answers of peers are bounded by
+ *            LINK_MESSAGE_BYTES.
+ * Threads:   any thread may ask and is blocked until the answer; not from a worker.
+ * Errors:    -EINVAL (text for the user), -ETIMEDOUT when not even this shard answered. A missing shard is
+ *            no error: completeness says it.
+ * Source:    TPUT: Cao & Wang, "Efficient top-K query calculation in distributed networks", PODC 2004. */
 #ifndef AGGREGATOR_QUERY_H
 #define AGGREGATOR_QUERY_H
 

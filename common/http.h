@@ -1,8 +1,8 @@
 /* http: one GET, answered or failed when the call returns. The only file that knows libcurl.
- * Limits:   timeout_ms for the whole exchange, limit_bytes of body; no redirects; http and https only.
- * Errors:   -ECONNREFUSED, -EHOSTUNREACH (name or route), -ETIMEDOUT, -ECANCELED (stop), -EMSGSIZE, -EINVAL
- * (not a URL), -EIO; the text says which URL. An HTTP status is no error: look at it. Threads:  any; the call
- * blocks. */
+ * Limits:    timeout_ms for the whole exchange, limit_bytes of body; no redirects; http and https only.
+ * Errors:    -ECONNREFUSED, -EHOSTUNREACH (name or route), -ETIMEDOUT, -ECANCELED (stop), -EMSGSIZE,
+ *            -EINVAL (not a URL), -EIO; the text says which URL. An HTTP status is no error: look at it.
+ * Threads:   any; the call blocks. */
 #ifndef COMMON_HTTP_H
 #define COMMON_HTTP_H
 

@@ -1,8 +1,9 @@
 /* http_server: a small HTTP/1.1 server on libmicrohttpd. The only file that knows microhttpd.
- * Limits:   HTTP_CONNECTIONS at once, HTTP_REQUEST_BYTES of request head, no request body, HTTP_BODY_BYTES of
- * answer, HTTP_IDLE_SECONDS idle. Threads:  each connection has a thread of its own, so that a handler may
- * block for the time of a query without holding up /healthz; thread_count limits the handlers that run at
- * once. Errors:   http_server_open: -EADDRINUSE, -EACCES, -EINVAL with text. */
+ * Limits:    HTTP_CONNECTIONS at once, HTTP_REQUEST_BYTES of request head, no request body, HTTP_BODY_BYTES
+ *            of answer, HTTP_IDLE_SECONDS idle.
+ * Threads:   each connection has a thread of its own, so that a handler may block for the time of a query
+ *            without holding up /healthz; thread_count limits the handlers that run at once.
+ * Errors:    http_server_open: -EADDRINUSE, -EACCES, -EINVAL with text. */
 #ifndef COMMON_HTTP_SERVER_H
 #define COMMON_HTTP_SERVER_H
 

@@ -1,9 +1,11 @@
 /* labels: label matchers in Prometheus syntax: {name="value", other!="x", re=~"a|b", no!~"c.*"}.
- * Shapes:   label names [a-zA-Z_][a-zA-Z0-9_]*; values double- or single-quoted with \\ \" \n escapes; braces
- * optional; regular expressions are POSIX extended, anchored at both ends. A bare name=value (no quotes) is
- * taken too. Limits:   LABELS_MAX_MATCHERS, LABELS_TEXT_BYTES for the whole text, LABELS_REGEX_BYTES for one
- * expression. Errors:   -EINVAL with position and cause; -E2BIG. Threads:  a parsed set may be read by any
- * thread. */
+ * Shapes:    label names [a-zA-Z_][a-zA-Z0-9_]*; values double- or single-quoted with \\ \" \n escapes;
+ *            braces optional; regular expressions are POSIX extended, anchored at both ends. A bare
+ *            name=value (no quotes) is taken too.
+ * Limits:    LABELS_MAX_MATCHERS, LABELS_TEXT_BYTES for the whole text, LABELS_REGEX_BYTES for one
+ *            expression.
+ * Errors:    -EINVAL with position and cause; -E2BIG.
+ * Threads:   a parsed set may be read by any thread. */
 #ifndef COMMON_LABELS_H
 #define COMMON_LABELS_H
 

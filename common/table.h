@@ -4,9 +4,10 @@
  *     for (struct table_probe p = table_probe(&t, hash); table_next(&t, &p);)
  *         if (item_equals(items[p.value], key)) return p.value;
  *
- * Shapes:    value any u32 but TABLE_NONE.   Limits: the caller's; the table grows at 3/4 full (16 bytes a
- * slot). Ownership: caller's storage, zero-initialised is an empty table; table_fini frees.   Threads: one.
- */
+ * Shapes:    value any u32 but TABLE_NONE.
+ * Limits:    the caller's; the table grows at 3/4 full (16 bytes a slot).
+ * Ownership: caller's storage, zero-initialised is an empty table; table_fini frees.
+ * Threads:   one. */
 #ifndef COMMON_TABLE_H
 #define COMMON_TABLE_H
 

@@ -1,11 +1,15 @@
 /* wire: bytes <-> messages. Every message of the project is a 24-byte header and a protobuf payload
  * (common/wire/fleetprof.proto), compressed with zstd when that is smaller.
- * Shapes:  header, little endian: "flpf" | u8 version | u8 flags (1 = zstd) | u16 type | u32 payload bytes
- * unpacked | u32 reserved 0 | u64 route (xxh3 of the node name: which worker of a shard; 0 where it does not
- * matter). Limits:  WIRE_PAYLOAD_BYTES unpacked; a message that claims more is refused before anything is
- * allocated. Errors:  -EPROTO not ours or corrupt; -EPROTONOSUPPORT another version (text says which we
- * speak); -E2BIG. Threads: any; no state but struct wire_session. Files:   wire.c framing, wire_check.c
- * checks, wire_session.c the sender's side, wire_stackset.c whole sets. */
+ * Shapes:    header, little endian: "flpf" | u8 version | u8 flags (1 = zstd) | u16 type | u32 payload
+ *            bytes unpacked | u32 reserved 0 | u64 route (xxh3 of the node name: which worker of a shard; 0
+ *            where it does not matter).
+ * Limits:    WIRE_PAYLOAD_BYTES unpacked; a message that claims more is refused before anything is
+ *            allocated.
+ * Errors:    -EPROTO not ours or corrupt; -EPROTONOSUPPORT another version (text says which we speak);
+ *            -E2BIG.
+ * Threads:   any; no state but struct wire_session.
+ * Files:     wire.c framing, wire_check.c checks, wire_session.c the sender's side, wire_stackset.c whole
+ *            sets. */
 #ifndef COMMON_WIRE_H
 #define COMMON_WIRE_H
 

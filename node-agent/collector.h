@@ -1,8 +1,9 @@
 /* collector: the thread that owns sampling: drains the rings, keeps processes and mappings true, counts,
- * seals windows. Threads:  open/close from the loop thread; on_window runs on the collector thread and takes
- * the window; the counters below are snapshots any thread may read. Errors:   as sampler_open; a poll that
- * fails ends the thread: collector_idle_ms then grows and health turns bad; after one that only met bad
- * records (-EBADMSG) it goes on. */
+ * seals windows.
+ * Threads:   open/close from the loop thread; on_window runs on the collector thread and takes the window;
+ *            the counters below are snapshots any thread may read.
+ * Errors:    as sampler_open; a poll that fails ends the thread: collector_idle_ms then grows and health
+ *            turns bad; after one that only met bad records (-EBADMSG) it goes on. */
 #ifndef NODE_AGENT_COLLECTOR_H
 #define NODE_AGENT_COLLECTOR_H
 

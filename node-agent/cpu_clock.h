@@ -1,11 +1,14 @@
 /* cpu_clock: the perf event that makes one CPU's sampling program fire, and the randomness of its period.
- * Shapes:   "cpu-clock" (PERF_COUNT_SW_CPU_CLOCK, period in ns) or "cycles" (PERF_COUNT_HW_CPU_CYCLES,
- * frequency mode). Rules:    a fixed period blinds the sampler to work in step with it (measured: 1 of 54
- * bursts of a 99 Hz job seen at 99 Hz). The period is therefore drawn anew at each poll, uniform in 0.5..1.5
- * of the nominal: a job of the nominal rate is then met in every phase already by the first fire. A change
- * restarts the running period: the mean rate is corrected for that, and cpu_clock_carry_ns says what the
- * restart cut off. Threads:  any.   Errors: negative errno of perf_event_open(2); -EOPNOTSUPP no such counter
- * here. Source:   kernel/events/core.c (6.x): __perf_event_period, perf_swevent_hrtimer. */
+ * Shapes:    "cpu-clock" (PERF_COUNT_SW_CPU_CLOCK, period in ns) or "cycles" (PERF_COUNT_HW_CPU_CYCLES,
+ *            frequency mode).
+ * Rules:     a fixed period blinds the sampler to work in step with it (measured: 1 of 54 bursts of a 99 Hz
+ *            job seen at 99 Hz). The period is therefore drawn anew at each poll, uniform in 0.5..1.5 of
+ *            the nominal: a job of the nominal rate is then met in every phase already by the first fire. A
+ *            change restarts the running period: the mean rate is corrected for that, and
+ *            cpu_clock_carry_ns says what the restart cut off.
+ * Threads:   any.
+ * Errors:    negative errno of perf_event_open(2); -EOPNOTSUPP no such counter here.
+ * Source:    kernel/events/core.c (6.x): __perf_event_period, perf_swevent_hrtimer. */
 #ifndef NODE_AGENT_CPU_CLOCK_H
 #define NODE_AGENT_CPU_CLOCK_H
 

@@ -1,11 +1,14 @@
 /* elf_file: the parts of an ELF file the agent needs, read by pread in small blocks, every count and offset
- * checked. Own reader because files come from containers (hostile) and tables can be hundreds of MB: it never
- * maps or loads a whole section, so memory stays flat and a file truncated meanwhile costs only its names.
- * Shapes:   64-bit little-endian ELF; three address spaces: file offset, ELF address (p_vaddr), process
- * address. A section table that makes no sense counts as none: the program headers are what the kernel goes
- * by. Limits:   ELF_MAX_SEGMENTS, ELF_MAX_SECTIONS, ELF_NOTE_BYTES.   Threads: one per object. Errors:
- * -ENOEXEC not such an ELF; -EBADMSG inconsistent; -E2BIG over a limit. Source:   System V gABI chapters 4-5;
- * elf(5). */
+ * checked. Own reader because files come from containers (hostile) and tables can be hundreds of MB: it
+ * never maps or loads a whole section, so memory stays flat and a file truncated meanwhile costs only its
+ * names.
+ * Shapes:    64-bit little-endian ELF; three address spaces: file offset, ELF address (p_vaddr), process
+ *            address. A section table that makes no sense counts as none: the program headers are what the
+ *            kernel goes by.
+ * Limits:    ELF_MAX_SEGMENTS, ELF_MAX_SECTIONS, ELF_NOTE_BYTES.
+ * Threads:   one per object.
+ * Errors:    -ENOEXEC not such an ELF; -EBADMSG inconsistent; -E2BIG over a limit.
+ * Source:    System V gABI chapters 4-5; elf(5). */
 #ifndef NODE_AGENT_ELF_FILE_H
 #define NODE_AGENT_ELF_FILE_H
 

@@ -1,8 +1,10 @@
 /* fde_table: where functions begin and end by .eh_frame_hdr's search table, for code that no symbol names.
- * Shapes:   ELF addresses. Only the form every linker writes is read: version 1, entries of two signed 32-bit
- * numbers relative to the table (DW_EH_PE_datarel | DW_EH_PE_sdata4). Limits:   the table ends with its
- * segment.   Threads: one per object. Errors:   -ENOENT no such table; -EBADMSG inconsistent. Source:   Linux
- * Standard Base Core 5.0, chapter 10.6; DWARF 4 section 6.4.1. */
+ * Shapes:    ELF addresses. Only the form every linker writes is read: version 1, entries of two signed
+ *            32-bit numbers relative to the table (DW_EH_PE_datarel | DW_EH_PE_sdata4).
+ * Limits:    the table ends with its segment.
+ * Threads:   one per object.
+ * Errors:    -ENOENT no such table; -EBADMSG inconsistent.
+ * Source:    Linux Standard Base Core 5.0, chapter 10.6; DWARF 4 section 6.4.1. */
 #ifndef NODE_AGENT_FDE_TABLE_H
 #define NODE_AGENT_FDE_TABLE_H
 

@@ -1,15 +1,18 @@
 /* kallsyms: kernel addresses -> (function, module).
- * Shapes:   module "[kernel]", "[name]" for modules, "[bpf]" for BPF programs. Absolute addresses stay
- * inside. Rules:    sorted here; null and non-text entries skipped; at one address global over weak over
- * local, then fewer leading underscores, then the first in the file; a function reaches to the next one, at
- * most KALLSYMS_FUNCTION_BYTES, so that an address in a gap gets no name. Re-read on a miss at most every
- *           KALLSYMS_REREAD_MS, each time in vain twice as long after (up to KALLSYMS_REREAD_MAX_MS); KSYMBOL
- * events add and remove at once. Hidden addresses (kptr_restrict, no CAP_SYSLOG) or no table:
- * kallsyms_hidden() is true and every look-up answers -EACCES: the frame is shown as one marked unknown.
- *           The padding before a function ("__pfx_NAME") counts as the function.
- * Limits:   KALLSYMS_MAX symbols, KALLSYMS_NAME_BYTES names, KALLSYMS_ADDED_MAX from events between two
- * reads. Memory 12 bytes a symbol + its name.   Threads: collector only. Source:   kernel/kallsyms.c;
- * proc(5). */
+ * Shapes:    module "[kernel]", "[name]" for modules, "[bpf]" for BPF programs. Absolute addresses stay
+ *            inside.
+ * Rules:     sorted here; null and non-text entries skipped; at one address global over weak over local,
+ *            then fewer leading underscores, then the first in the file; a function reaches to the next
+ *            one, at most KALLSYMS_FUNCTION_BYTES, so that an address in a gap gets no name. Re-read on a
+ *            miss at most every KALLSYMS_REREAD_MS, each time in vain twice as long after (up to
+ *            KALLSYMS_REREAD_MAX_MS); KSYMBOL events add and remove at once. Hidden addresses
+ *            (kptr_restrict, no CAP_SYSLOG) or no table: kallsyms_hidden() is true and every look-up
+ *            answers -EACCES: the frame is shown as one marked unknown. The padding before a function
+ *            ("__pfx_NAME") counts as the function.
+ * Limits:    KALLSYMS_MAX symbols, KALLSYMS_NAME_BYTES names, KALLSYMS_ADDED_MAX from events between two
+ *            reads. Memory 12 bytes a symbol + its name.
+ * Threads:   collector only.
+ * Source:    kernel/kallsyms.c; proc(5). */
 #ifndef NODE_AGENT_KALLSYMS_H
 #define NODE_AGENT_KALLSYMS_H
 

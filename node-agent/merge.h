@@ -1,7 +1,8 @@
 /* merge: records of several rings, kept until their time has come and handed out in order of time.
- * Shapes:   a record is bytes of the caller's with a time and a kind; at equal times the lower kind comes
- * first, then the one added first. Limits:   byte_limit of record bytes: merge_add refuses what is over it,
- * nothing is dropped. Threads:  one. */
+ * Shapes:    a record is bytes of the caller's with a time and a kind; at equal times the lower kind comes
+ *            first, then the one added first.
+ * Limits:    byte_limit of record bytes: merge_add refuses what is over it, nothing is dropped.
+ * Threads:   one. */
 #ifndef NODE_AGENT_MERGE_H
 #define NODE_AGENT_MERGE_H
 

@@ -1,10 +1,12 @@
 /* pack: an executable's functions as the wire messages a shard asks for (Fleetprof__Pack, fleetprof.proto).
- * Shapes:   parts are slices in file order, numbered from 0, each with the same `parts`; functions do not
- * cross parts. A file without function symbols gives one part with none. A file that cannot be read gives one
- * message PACK_UNAVAILABLE with the reason. Limits:   PACK_PART_NAMES_BYTES and PACK_PART_FUNCTIONS a part;
- * PACK_BUDGET_MS a file; PACK_MESSAGE_BYTES a message. Memory: struct symbols (24 bytes a function) and one
- * part at a time. Threads:  any; slow (reads the file): not on a loop.   Errors: what on_part and wire_pack
- * return. */
+ * Shapes:    parts are slices in file order, numbered from 0, each with the same `parts`; functions do not
+ *            cross parts. A file without function symbols gives one part with none. A file that cannot be
+ *            read gives one message PACK_UNAVAILABLE with the reason.
+ * Limits:    PACK_PART_NAMES_BYTES and PACK_PART_FUNCTIONS a part; PACK_BUDGET_MS a file;
+ *            PACK_MESSAGE_BYTES a message. Memory: struct symbols (24 bytes a function) and one part at a
+ *            time.
+ * Threads:   any; slow (reads the file): not on a loop.
+ * Errors:    what on_part and wire_pack return. */
 #ifndef NODE_AGENT_PACK_H
 #define NODE_AGENT_PACK_H
 

@@ -1,9 +1,11 @@
-/* patience: work that may hang in the kernel (a file whose server is gone), done by a thread that can be left
- * behind: who waits gets on after a stated time.
+/* patience: work that may hang in the kernel (a file whose server is gone), done by a thread that can be
+ * left behind: who waits gets on after a stated time.
  * Shapes:    a job is the caller's struct with struct patience_job first; run touches nothing but the job.
  * Limits:    PATIENCE_MAX_LEFT threads hang at a time; while they do, further jobs are refused.
- * Ownership: the job is the caller's before and after; but after -ETIMEDOUT it is gone: discard frees it once
- * it comes back, perhaps never. Threads:   one at a time may call.   Errors: below. */
+ * Ownership: the job is the caller's before and after; but after -ETIMEDOUT it is gone: discard frees it
+ *            once it comes back, perhaps never.
+ * Threads:   one at a time may call.
+ * Errors:    below. */
 #ifndef NODE_AGENT_PATIENCE_H
 #define NODE_AGENT_PATIENCE_H
 

@@ -1,9 +1,10 @@
 /* perf_records: bytes of a perf ring -> struct sampler_event. Pure: no system call, no state.
- * Shapes:   records as perf_event_open(2) lays them out, of an event opened with sample_id_all and
- * sample_type TID|TIME: every record but those ends in {u32 pid, tid; u64 time}. Limits:
- * PERF_RECORD_MAX_BYTES a record (its size field has 16 bits). Errors:   -ENOENT a kind nobody asked for;
- * -EBADMSG lengths that contradict each other. Threads:  any. Source:   include/uapi/linux/perf_event.h
- * (6.x), enum perf_event_type. */
+ * Shapes:    records as perf_event_open(2) lays them out, of an event opened with sample_id_all and
+ *            sample_type TID|TIME: every record but those ends in {u32 pid, tid; u64 time}.
+ * Limits:    PERF_RECORD_MAX_BYTES a record (its size field has 16 bits).
+ * Errors:    -ENOENT a kind nobody asked for; -EBADMSG lengths that contradict each other.
+ * Threads:   any.
+ * Source:    include/uapi/linux/perf_event.h (6.x), enum perf_event_type. */
 #ifndef NODE_AGENT_PERF_RECORDS_H
 #define NODE_AGENT_PERF_RECORDS_H
 

@@ -1,9 +1,11 @@
-/* sampler: the BPF program, its perf events and the side-band records of process life, as one stream in time
- * order. Shapes:   struct sample_record (bpf/sample_abi.h); struct sampler_event below. Times CLOCK_MONOTONIC
- * ns. Limits:   hz 1..SAMPLER_MAX_HZ; rings as bpf/sample_abi.h; side-band ring 256 KiB a CPU. Threads:  all
- * calls from the collector thread, but sampler_set_hz from any. Errors:   sampler_open: -EPERM (names the
- * missing capability), -EOPNOTSUPP (kernel feature, named), others; nothing stays attached after a failure.
- * Source:   perf_event_open(2); include/uapi/linux/perf_event.h (6.x); kernel/events/core.c. */
+/* sampler: the BPF program, its perf events and the side-band records of process life, as one stream in
+ * time order.
+ * Shapes:    struct sample_record (bpf/sample_abi.h); struct sampler_event below. Times CLOCK_MONOTONIC ns.
+ * Limits:    hz 1..SAMPLER_MAX_HZ; rings as bpf/sample_abi.h; side-band ring 256 KiB a CPU.
+ * Threads:   all calls from the collector thread, but sampler_set_hz from any.
+ * Errors:    sampler_open: -EPERM (names the missing capability), -EOPNOTSUPP (kernel feature, named),
+ *            others; nothing stays attached after a failure.
+ * Source:    perf_event_open(2); include/uapi/linux/perf_event.h (6.x); kernel/events/core.c. */
 #ifndef NODE_AGENT_SAMPLER_H
 #define NODE_AGENT_SAMPLER_H
 

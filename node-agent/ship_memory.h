@@ -1,8 +1,11 @@
 /* ship_memory: what the shipper remembers of its talk with the shard: which windows were acknowledged (a
  * shard that starts with empty hands learns from the Hello what it lacks) and which packs were asked for
- * lately. Limits:  SHIP_ACKED_MAX windows of at most SHIP_ACKED_MS; SHIP_WANTS_MAX executables (the oldest is
- * forgotten, which costs one more question). Units:   ms; wall clock for windows, monotonic for wants.
- * Threads: one.   Errors: none. */
+ * lately.
+ * Limits:    SHIP_ACKED_MAX windows of at most SHIP_ACKED_MS; SHIP_WANTS_MAX executables (the oldest is
+ *            forgotten, which costs one more question).
+ * Units:     ms; wall clock for windows, monotonic for wants.
+ * Threads:   one.
+ * Errors:    none. */
 #ifndef NODE_AGENT_SHIP_MEMORY_H
 #define NODE_AGENT_SHIP_MEMORY_H
 

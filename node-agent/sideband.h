@@ -1,9 +1,12 @@
-/* sideband: one CPU's records of process life (exec, mmap, fork, exit, comm, kernel symbols), by a perf event
- * that counts nothing. Shapes:   records as perf_records reads them; times CLOCK_MONOTONIC. Limits:   a ring
- * of SIDEBAND_RING_BYTES, smaller where the kernel's limit on locked memory refuses it
- *           (kernel.perf_event_mlock_kb: 516 KiB a CPU by default); what does not fit the kernel counts:
- * SAMPLER_LOST. Threads:  one.   Errors: negative errno of perf_event_open(2) and mmap(2). Source:
- * perf_event_open(2), section "MMAP layout". */
+/* sideband: one CPU's records of process life (exec, mmap, fork, exit, comm, kernel symbols), by a perf
+ * event that counts nothing.
+ * Shapes:    records as perf_records reads them; times CLOCK_MONOTONIC.
+ * Limits:    a ring of SIDEBAND_RING_BYTES, smaller where the kernel's limit on locked memory refuses it
+ *            (kernel.perf_event_mlock_kb: 516 KiB a CPU by default); what does not fit the kernel counts:
+ *            SAMPLER_LOST.
+ * Threads:   one.
+ * Errors:    negative errno of perf_event_open(2) and mmap(2).
+ * Source:    perf_event_open(2), section "MMAP layout". */
 #ifndef NODE_AGENT_SIDEBAND_H
 #define NODE_AGENT_SIDEBAND_H
 

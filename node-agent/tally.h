@@ -1,8 +1,9 @@
 /* tally: samples -> counts of (series, stack) per window, and the window's ledger.
- * Shapes:   windows end at multiples of window_ms of the wall clock, the first two after a second each; values in
- * microseconds of CPU time (scale 1000). Limits:   stackset limits; what does not fit becomes the marker
- * stack "[stack lost: window_full]" of the same series, so totals hold; over the series limit the sample is
- * lost and counted. Threads:  collector only; a sealed window belongs to whoever took it. */
+ * Shapes:    windows end at multiples of window_ms of the wall clock, the first two after a second each;
+ *            values in microseconds of CPU time (scale 1000).
+ * Limits:    stackset limits; what does not fit becomes the marker stack "[stack lost: window_full]" of the
+ *            same series, so totals hold; over the series limit the sample is lost and counted.
+ * Threads:   collector only; a sealed window belongs to whoever took it. */
 #ifndef NODE_AGENT_TALLY_H
 #define NODE_AGENT_TALLY_H
 

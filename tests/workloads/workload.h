@@ -1,8 +1,9 @@
-/* workload: what the small test programs share: a clock of own CPU time, a loop that burns a stated amount of
- * it, an end by time or by SIGTERM. Rules:  functions whose cost is the truth of a test are NOINLINE and kept
- * apart by different code, so that neither the compiler nor the linker may fold them; every workload prints
- * its truth as one JSON object when it ends. Units:  nanoseconds of CLOCK_THREAD_CPUTIME_ID where not said
- * otherwise. */
+/* workload: what the small test programs share: a clock of own CPU time, a loop that burns a stated amount
+ * of it, an end by time or by SIGTERM.
+ * Rules:     functions whose cost is the truth of a test are NOINLINE and kept apart by different code, so
+ *            that neither the compiler nor the linker may fold them; every workload prints its truth as one
+ *            JSON object when it ends.
+ * Units:     nanoseconds of CLOCK_THREAD_CPUTIME_ID where not said otherwise. */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
 
