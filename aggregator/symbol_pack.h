@@ -4,8 +4,7 @@
  * Rules:   one entry per executable id (bytes and nothing else). Somebody wants it (symbol_packs_want); the
  *          exchange (pack_exchange) decides whom to ask; whoever is to ask an agent of this shard gets true
  *          from symbol_packs_should_ask once per SYMBOL_PACK_ASK_MS. A pack that could not be had is
- *          unavailable for SYMBOL_PACK_RETRY_MS, then forgotten, so that it can be wanted again (FAILURES
- *          S19). Packs that nobody asked for are refused. Parts may come in any order. A wish that no agent
+ *          unavailable for SYMBOL_PACK_RETRY_MS, then forgotten, so that it can be wanted again. Packs that nobody asked for are refused. Parts may come in any order. A wish that no agent
  *          fulfils is forgotten when nobody has repeated it for SYMBOL_PACK_IDLE_MS.
  * Limits:  limit_bytes of packs and unfinished ones, SYMBOL_PACK_ENTRIES ids (over both the least recently
  *          used packs go, counted), SYMBOL_PACK_FUNCTIONS and SYMBOL_PACK_NAME_BYTES per function; one

@@ -1,7 +1,7 @@
 /* link: nng request/reply with deadlines, receive limits and no shared state. The only file that knows nng.
  * Shapes:   addresses "tcp://host:port" (tls+tcp:// comes with the security work). A message is bytes;
  *           wire.h says what is in it.
- * Limits:   LINK_MESSAGE_BYTES is set as receive limit on every socket (nng's default is none, FAILURES T5);
+ * Limits:   LINK_MESSAGE_BYTES is set as receive limit on every socket (nng's default is none);
  *           a peer that claims more loses its own connection. LINK_CALLS_MAX calls under way per client,
  *           LINK_CONNECTIONS_MAX connections per server (more are closed at once).
  * Threads:  callbacks run on nng's own threads: they hand the message over (inbox_put) and return; they must

@@ -26,7 +26,7 @@ struct entry {
     bool gauge;
 };
 
-/* The registry is the one piece of process-wide state the house rules allow beside the log level. */
+/* The registry is the one piece of process-wide state there is beside the log level. */
 static struct {
     pthread_mutex_t lock;
     struct table index; /* over name, label, label_value */

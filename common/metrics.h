@@ -2,8 +2,7 @@
  * Shapes:    names are snake_case with unit, counters end in _total; one optional label (name, value).
  * Limits:    METRICS_MAX series; over it metrics_* return the one shared overflow cell
  *            "metrics_overflow_total".
- * Threads:   cells are atomics, any thread may add; registering takes a lock. The registry is process-wide
- *            (house rule 11). */
+ * Threads:   cells are atomics, any thread may add; registering takes a lock. The registry is process-wide. */
 #ifndef COMMON_METRICS_H
 #define COMMON_METRICS_H
 

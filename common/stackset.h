@@ -17,7 +17,7 @@
 
 #define STACKSET_FULL         UINT32_MAX
 #define STACKSET_ROOT         0u
-#define STACKSET_MAX_DEPTH    512u  /* frames of one stack, DESIGN section 3 */
+#define STACKSET_MAX_DEPTH    512u  /* frames of one stack */
 #define STACKSET_STRING_BYTES 4096u /* longest string; longer ones are cut */
 #define EXECUTABLE_ID_BYTES   32u   /* longest executable id */
 #define STACKSET_MAX_LABELS   32u

@@ -1,4 +1,4 @@
-/* Five jobs of 1 ms bursts at 97..101 Hz, sampled at 99 Hz for a minute: the lockstep of ACCEPTANCE C02. */
+/* Five jobs of 1 ms bursts at 97..101 Hz, sampled at 99 Hz for a minute: work in step with the clock. */
 #include "tests/bpf/sampler_kit.h"
 
 #include <math.h>

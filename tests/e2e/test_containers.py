@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 120
 """Containers run by hand show up by their id: two of runc with the same static binary, one of containerd, beside the
-host's own (FAILURES M1, M2; ACCEPTANCE C38). The container's files are named although the agent has another mount
+host's own. The container's files are named although the agent has another mount
 namespace."""
 import contextlib
 import json

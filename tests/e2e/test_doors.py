@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 150
 """The ways out: every shard gives the same answer, the command line shows what the API says, mistakes get a text that
-helps, a dead or frozen shard makes an answer partial and never late (FAILURES Q5, X5)."""
+helps, a dead or frozen shard makes an answer partial and never late."""
 import contextlib
 import json
 import os

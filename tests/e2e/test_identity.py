@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 200
 """Names stay with what ran, not with what lies at its path or number now: replaced and deleted binaries, libraries closed
-and followed by others at the same addresses, process ids used again, threads renamed to any bytes (FAILURES S3-S6, S8, Q4)."""
+and followed by others at the same addresses, process ids used again, threads renamed to any bytes."""
 import contextlib
 import os
 import shutil

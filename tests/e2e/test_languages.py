@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # timeout: 150
-"""What compiled programs are called: Go with and without symbols and as PIE (ACCEPTANCE W01, FAILURES S9), C++ templates
+"""What compiled programs are called: Go with and without symbols and as PIE, C++ templates
 and Rust generics demangled (C25), and where the time of the Go program goes."""
 import contextlib
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # timeout: 150
-"""One program in every layout a linker makes, all at once: the same names from each (FAILURES S1, S2, S10, S8)."""
+"""One program in every layout a linker makes, all at once: the same names from each."""
 import contextlib
 import os
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 150
 """The books balance: samples taken = stored + lost by named cause, exactly, at the agent and at the shard, also with the
-kernel buffer shrunk until it overflows and with 500 processes of 30 ms (FAILURES S7, P4, T1; ACCEPTANCE C49)."""
+kernel buffer shrunk until it overflows and with 500 processes of 30 ms."""
 import contextlib
 import os
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 200
 """Work that comes with the sampling clock's own period is seen as what it costs: one millisecond bursts at 97 to 101 Hz
-against three agents at 99 Hz (ACCEPTANCE C02). Without jitter a 99 Hz agent sees none of a 99 Hz job, or nine times it."""
+against three agents at 99 Hz. Without jitter a 99 Hz agent sees none of a 99 Hz job, or nine times it."""
 import contextlib
 
 from fleet import Fleet

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 200
 """CPU-seconds are CPU-seconds whatever the rate: three agents at 19, 99 and 499 Hz watch the same machine, first idle,
-then one core saturated for 30 s by functions at 50/30/15/5 (FAILURES A5, P8; ACCEPTANCE C01)."""
+then one core saturated for 30 s by functions at 50/30/15/5."""
 import contextlib
 import os
 import signal

@@ -508,7 +508,7 @@ static void set_sent(Fleetprof__Batch *batch, uint64_t sent_ms)
     batch->sent_ms = sent_ms;
 }
 
-/* FAILURES T10 */
+/* A wrong clock. */
 static void windows_of_wrong_clocks_land_where_questions_look(void **state)
 {
     (void)state;
@@ -640,7 +640,7 @@ static void windows_past_the_retention_are_missing_by_name(void **state)
     close_bench(&bench);
 }
 
-/* ---- caps (FAILURES A3) ---- */
+/* ---- caps ---- */
 
 static struct stackset *many(unsigned first, unsigned count, bool processes)
 {

@@ -525,7 +525,7 @@ static void silent_connection_is_given_up_and_dialed_again(void **state)
     link_client_close(client);
 }
 
-/* A port where somebody accepts and hangs up at once must not make the agents spin (FAILURES T6). */
+/* A port where somebody accepts and hangs up at once must not make the agents spin. */
 static void many_clients_come_back_without_a_storm(void **state)
 {
     (void)state;

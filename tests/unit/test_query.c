@@ -258,7 +258,7 @@ static const char *node_of_shard(const struct fleet *fleet, size_t shard, char *
     }
 }
 
-/* FAILURES A1: X is sixth on every shard and first in total. */
+/* X is sixth on every shard and first in total. */
 static void what_is_second_everywhere_is_found_first(void **state)
 {
     (void)state;

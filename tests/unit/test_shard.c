@@ -275,7 +275,7 @@ static void stop_in_the_middle(struct link_request *request, void *ctx)
     wire_free(message);
 }
 
-/* FAILURES Q5: the others still have time to answer without it, and what it said is in no sum. */
+/* The others still have time to answer without it, and what it said is in no sum. */
 static void a_shard_that_stops_between_two_phases_costs_only_its_own_part(void **state)
 {
     (void)state;

@@ -1,8 +1,7 @@
-/* What the shipper does when the shard dies, answers late, refuses, puts off or lies (FAILURES T1, T3, T4,
- * T8). */
+/* What the shipper does when the shard dies, answers late, refuses, puts off or lies. */
 #include "tests/unit/shipper_fixture.c"
 
-/* ---- lost and late answers (T1, T4) ---- */
+/* ---- lost and late answers ---- */
 
 static void shard_killed_again_and_again_has_every_window_once(void **state)
 {

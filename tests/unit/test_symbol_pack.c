@@ -81,7 +81,7 @@ static void a_function_covers_its_own_size_only(void **state)
     assert_name(pack, 0xfff, NULL);
     assert_name(pack, 0x1000, "p0f0");
     assert_name(pack, 0x107f, "p0f0");
-    assert_name(pack, 0x1080, NULL); /* FAILURES S10: a gap is nobody's */
+    assert_name(pack, 0x1080, NULL); /* a gap is nobody's */
     assert_name(pack, 0x1100, "p0f1");
     assert_name(pack, 0x1200, "p0f2");
     assert_name(pack, 0x1201, NULL);
@@ -191,7 +191,7 @@ static void an_agent_is_asked_again_only_after_a_while(void **state)
     symbol_packs_free(packs);
 }
 
-/* FAILURES S19 */
+/* A failed look-up is not kept for ever. */
 static void a_failed_look_up_expires(void **state)
 {
     (void)state;

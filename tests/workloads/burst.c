@@ -1,5 +1,5 @@
 /* burst HZ SECONDS: one millisecond of CPU at every tick of an absolute clock: the work that a sampler with a
- * fixed period of the same length never sees, or sees every time (ACCEPTANCE C02). Truth: {"cpu_ns":
+ * fixed period of the same length never sees, or sees every time. Truth: {"cpu_ns":
  * {"burst_work": N}, "ticks": N}. */
 #include "workload.h"
 

@@ -1,4 +1,4 @@
-/* deep DEPTH SECONDS: recursion of deep_step DEPTH times, then work in deep_leaf (FAILURES U1).
+/* deep DEPTH SECONDS: recursion of deep_step DEPTH times, then work in deep_leaf.
  * Truth: {"depth": N, "cpu_ns": {"deep_leaf": N}}: the stack is main, DEPTH times deep_step, deep_leaf. */
 #include "workload.h"
 

@@ -1,5 +1,5 @@
 /* dl SECONDS LIBA LIBB: opens library A, burns in it, closes it, opens B, which the loader puts into the
- * range A had, burns there, and so on (FAILURES S5). Truth: {"cpu_ns": {"burn_a": N, "burn_b": N}, "rounds":
+ * range A had, burns there, and so on. Truth: {"cpu_ns": {"burn_a": N, "burn_b": N}, "rounds":
  * N, "reused": N}: reused counts the times B lay where A was. */
 #include "workload.h"
 

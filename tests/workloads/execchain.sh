@@ -1,6 +1,6 @@
 #!/bin/sh
 # execchain.sh SECONDS PROGRAM: the same program started in the ways that leave an old name behind when name and
-# executable are frozen at fork (FAILURES S8): exec by a shell, by env, and by the dynamic loader itself.
+# executable are frozen at fork: exec by a shell, by env, and by the dynamic loader itself.
 # Truth: three lines, each the program's own.
 set -eu
 sh -c 'exec "$0" "$1"' "$2" "$1" &

@@ -1,5 +1,5 @@
 /* hidden SECONDS: linked with -rdynamic and stripped: two exported functions with hidden code between them
- * (FAILURES S10). The time is burnt in hidden_hot, which has no name once stripped; only an exported function
+ *. The time is burnt in hidden_hot, which has no name once stripped; only an exported function
  * may be named, and none of them is where the time goes. Truth: {"cpu_ns": {"hidden_hot": N}}; the name must
  * not be export_low or export_high. */
 #include "workload.h"

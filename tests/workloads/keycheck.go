@@ -1,5 +1,5 @@
 // keycheck SECONDS: validates tenant keys over and over, by a regular expression (slowValidate) and by a loop over the
-// bytes (fastValidate): the same verdicts at very different cost (ACCEPTANCE W01).
+// bytes (fastValidate): the same verdicts at very different cost.
 // Truth: {"valid": N, "cpu_ns": {"main.slowValidate": N, "main.fastValidate": N}}, CPU time of the validating thread.
 package main
 

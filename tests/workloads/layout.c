@@ -1,6 +1,6 @@
 /* layout SECONDS: burns in layout_hot, called by layout_middle, called by main. Built in many layouts
  * (workloads.mk): PIE, static PIE, fixed, static, lld, musl, text in two segments, stripped; the answer must
- * be the same from all (FAILURES S1-S3). -DOTHER gives a different program with the names the first must
+ * be the same from all. -DOTHER gives a different program with the names the first must
  * never be shown under. Truth: {"cpu_ns": {"layout_hot": N}}. */
 #include "workload.h"
 

@@ -1,5 +1,5 @@
 /* pidagain ROUNDS SECONDS PROGRAM_A PROGRAM_B: runs A for SECONDS, then B under the very same process id,
- * ROUNDS times (FAILURES S6). Needs clone3 with a chosen id, which root may ask for. Truth: {"pid": N,
+ * ROUNDS times. Needs clone3 with a chosen id, which root may ask for. Truth: {"pid": N,
  * "rounds": N}: one process id for all runs of both programs. */
 #include "workload.h"
 

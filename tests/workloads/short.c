@@ -1,5 +1,5 @@
 /* short COUNT MILLISECONDS [PARALLEL]: runs COUNT processes one after the other, PARALLEL at a time, that
- * each burn MILLISECONDS of CPU in short_burn and exit (FAILURES S7). The processes are this file under its
+ * each burn MILLISECONDS of CPU in short_burn and exit. The processes are this file under its
  * second name, `shortjob`, beside it: made by exec, not only by fork. Truth: {"processes": N, "cpu_ns":
  * {"short_burn": N}, "all_cpu_ns": N}; all_cpu_ns has exec and exit in it. */
 #include "workload.h"
