@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 150
 """What compiled programs are called: Go with and without symbols and as PIE, C++ templates
-and Rust generics demangled (C25), and where the time of the Go program goes."""
+and Rust generics demangled, and where the time of the Go program goes."""
 import contextlib
 import os
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 120
 """What the agent needs and says: it runs with the six capabilities it names and no other; without one it needs it ends
-with a clear message and leaves nothing attached; without CAP_SYSLOG it goes on and marks kernel frames (C54, S17, P1)."""
+with a clear message and leaves nothing attached; without CAP_SYSLOG it goes on and marks kernel frames."""
 import contextlib
 import re
 import shutil
@@ -129,7 +129,7 @@ def _(fleet):
         expect("sampling" in text and text.count("missing") == 1, "without %s: %s" % (name, text))
 
 
-@story("outside the node's pid namespace it refuses, in a cgroup namespace of its own it says so (M11, M3)")
+@story("outside the node's pid namespace it refuses, in a cgroup namespace of its own it says so")
 def _(fleet):
     for unshare in (["unshare", "--pid", "--fork", "--mount-proc"], ["unshare", "--pid", "--fork"]):
         status, text = first_lines(unshare, free_port())
@@ -138,7 +138,7 @@ def _(fleet):
     expect("cgroup namespace" in text and "sampling" in text, "unshare --cgroup: %s" % text)
 
 
-@story("with kernel.kptr_restrict=2 it starts, marks kernel frames and says so once (S17)")
+@story("with kernel.kptr_restrict=2 it starts, marks kernel frames and says so once")
 def _(fleet):
     path = "/proc/sys/kernel/kptr_restrict"
     with open(path, encoding="ascii") as file:

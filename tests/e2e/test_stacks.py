@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 120
 """Whole stacks: kernel frames on top of the user's, once; stacks deeper than the limit keep their leaf, carry
-a visible mark and lose nothing of the total (U1); the profile opens in Go's own tool without a word of complaint (C47)."""
+a visible mark and lose nothing of the total; the profile opens in Go's own tool without a word of complaint."""
 import contextlib
 import os
 import shutil

@@ -100,7 +100,7 @@ static void bad_settings_are_named(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* ---- limits (T2) ---- */
+/* ---- limits ---- */
 
 static void queue_stays_bounded_while_no_batch_is_answered(void **state)
 {
@@ -257,7 +257,7 @@ static void waiting_packs_are_bounded_and_end_with_the_shipper(void **state)
     tear_down(f);
 }
 
-/* ---- the end (T7) ---- */
+/* ---- the end ---- */
 
 static void on_flushed(void *ctx)
 {

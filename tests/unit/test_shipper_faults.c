@@ -77,7 +77,7 @@ static void hello_tells_a_new_shard_life_what_was_acknowledged(void **state)
     tear_down(f);
 }
 
-/* ---- a shard that refuses, puts off, lies (T3, T8) ---- */
+/* ---- a shard that refuses, puts off, lies ---- */
 
 static void refused_windows_are_counted_and_later_ones_go_on(void **state)
 {
