@@ -131,7 +131,8 @@ static int push_rows(Fleetprof__TopReply *reply, const struct top_table *table, 
     for (uint32_t i = 0; i < count; i++)
         bytes += table->rows[i].key_bytes + 32;
     if (bytes > REPLY_BYTES)
-        return err_say(err, -E2BIG, "too many equal rows for one answer: narrow the question");
+        return err_say(err, -E2BIG,
+                       "the rows have too long names for one answer: narrow the question, or ask for fewer");
     reply->rows = xcalloc(count + 1, sizeof(Fleetprof__TopRow *));
     for (uint32_t i = 0; i < count; i++)
         push_row(reply, table, &table->rows[i]);

@@ -86,7 +86,11 @@ ProtobufCMessage *plan_reply(struct plan *plan, const struct gather *gather, siz
 
 int plan_check(const struct plan *plan, struct err *err)
 {
-    return plan->alive ? 0 : err_say(err, -ETIMEDOUT, "no shard answered in time, not even this one");
+    if (plan->alive)
+        return 0;
+    if (err && err->code == -E2BIG) /* what this shard said: the others cannot do better */
+        return -E2BIG;
+    return err_say(err, -ETIMEDOUT, "no shard answered in time, not even this one");
 }
 
 void plan_completeness(const struct plan *plan, uint32_t kind, struct query_completeness *out)

@@ -4,11 +4,11 @@
  * Rules:     top-N is exact: three-phase uniform threshold over kept results; order is value descending,
  *            then key ascending bytewise; remainders ("[other]") are never ranked. Cumulative counts a
  *            function once per sample.
- * Limits:    limit <= QUERY_MAX_ROWS; deadline_ms over all phases; answers of peers are bounded by
+ * Limits:    limit <= QUERY_MAX_ROWS; one deadline over all phases; answers of peers are bounded by
  *            LINK_MESSAGE_BYTES.
  * Threads:   any thread may ask and is blocked until the answer; not from a worker.
- * Errors:    -EINVAL (text for the user), -ETIMEDOUT when not even this shard answered. A missing shard is
- *            no error: completeness says it.
+ * Errors:    -EINVAL (text for the user), -E2BIG (rows with names too long for one message), -ETIMEDOUT
+ *            when not even this shard answered. A missing shard is no error: completeness says it.
  * Source:    TPUT: Cao & Wang, "Efficient top-K query calculation in distributed networks", PODC 2004. */
 #ifndef AGGREGATOR_QUERY_H
 #define AGGREGATOR_QUERY_H

@@ -36,7 +36,7 @@ struct gather *plan_send(struct plan *plan, const ProtobufCMessage *message, enu
 /* One shard's reply, unpacked; NULL and no longer alive when there is none, or none that makes sense. */
 ProtobufCMessage *plan_reply(struct plan *plan, const struct gather *gather, size_t shard,
                              enum wire_type type);
-/* -ETIMEDOUT when nobody answered. */
+/* When nobody answered: -ETIMEDOUT, or -E2BIG when err says so already (of this shard's own part). */
 int plan_check(const struct plan *plan, struct err *err);
 void plan_completeness(const struct plan *plan, uint32_t kind, struct query_completeness *out);
 

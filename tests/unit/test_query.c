@@ -458,6 +458,37 @@ static void senseless_questions_are_refused_with_a_reason(void **state)
     fleet_close(&fleet);
 }
 
+/* Not "nobody answered": the one who asks can do something about it. */
+static void too_many_long_names_are_too_big_and_not_too_late(void **state)
+{
+    (void)state;
+    struct fleet fleet;
+    fleet_open(&fleet, 1, NULL);
+    struct fleet_agent agent;
+    struct stackset_limits limits = STACKSET_DEFAULT_LIMITS;
+    limits.string_bytes = 32u << 20;
+    struct stackset *set = stackset_new(&limits);
+    fleet_agent_open(&fleet, &agent, "n", 1);
+    char frames[2601];
+    memset(frames, 'x', sizeof(frames));
+    for (unsigned i = 0; i < QUERY_MAX_ROWS; i++) {
+        snprintf(frames + 2590, 11, "%06u", i);
+        fleet_add(set, "p", frames, 1000, 1);
+    }
+    assert_int_equal(fleet_send(&fleet, &agent, set, NOW_MS - 20000), FLEETPROF__VERDICT__STORED);
+    struct query_selection selection = last_minutes();
+    const char *groups[] = {"function", "function"}; /* every name twice: 52 MB */
+    struct query_top *top;
+    struct err err = {0};
+    assert_int_equal(
+        query_top(shard_query(fleet.shards[0]), &selection, groups, 2, false, QUERY_MAX_ROWS, &top, &err),
+        -E2BIG);
+    assert_non_null(strstr(err.text, "narrow"));
+    stackset_free(set);
+    fleet_agent_close(&agent);
+    fleet_close(&fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +502,7 @@ int main(void)
         cmocka_unit_test(stacks_come_whole_with_names_and_labels),
         cmocka_unit_test(labels_and_agents_are_those_of_all_shards),
         cmocka_unit_test(senseless_questions_are_refused_with_a_reason),
+        cmocka_unit_test(too_many_long_names_are_too_big_and_not_too_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
