@@ -1,5 +1,6 @@
 #include "common/http_server.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "common/xalloc.h"
@@ -8,6 +9,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,12 +22,28 @@
 #define HTTP_BACKLOG     128
 #define ERROR_BYTES      2048
 
+/* One connection. microhttpd counts only the time without any byte: a client that sends or reads a byte now
+ * and then would keep its place for ever. */
+struct talk {
+    int fd;               /* -1: free */
+    uint64_t deadline_ms; /* UINT64_MAX: the handler works */
+    size_t held_bytes;    /* of the answer that is being sent */
+};
+
 struct http_server {
     struct MHD_Daemon *daemon;
     http_handler_fn handler;
     void *ctx;
     int port;
     sem_t turns; /* one for each handler that may run now */
+    pthread_t watch_thread;
+    bool watched; /* watch_thread runs */
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+    bool ending;
+    unsigned head_ms, send_ms;
+    size_t held_bytes, held_limit_bytes;
+    struct talk talks[HTTP_CONNECTIONS];
 };
 
 struct http_request {
@@ -169,6 +187,84 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct h
     return result;
 }
 
+/* ---- slow clients ---------------------------------------------------------------------------- */
+
+static uint64_t now_ms(void)
+{
+    return clock_mono_ns() / CLOCK_NS_PER_MS;
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *connection, void **slot,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = ctx;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    pthread_mutex_lock(&server->lock);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && info) {
+        for (size_t i = 0; i < HTTP_CONNECTIONS && !*slot; i++)
+            if (server->talks[i].fd == -1)
+                *slot = &server->talks[i];
+        if (*slot)
+            *(struct talk *)*slot =
+                (struct talk){.fd = info->connect_fd, .deadline_ms = now_ms() + server->head_ms};
+    } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && *slot) {
+        struct talk *talk = *slot;
+        server->held_bytes -= talk->held_bytes;
+        *talk = (struct talk){.fd = -1};
+        *slot = NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* The connection enters a phase that may last so long. False: answers of that size have no room now. */
+static bool set_phase(struct http_server *server, struct MHD_Connection *connection, uint64_t limit_ms,
+                      size_t held_bytes)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct talk *talk = info ? info->socket_context : NULL;
+    if (!talk)
+        return true;
+    pthread_mutex_lock(&server->lock);
+    server->held_bytes -= talk->held_bytes;
+    talk->held_bytes = 0;
+    bool fits = held_bytes == 0 || server->held_bytes + held_bytes <= server->held_limit_bytes;
+    if (fits) {
+        server->held_bytes += held_bytes;
+        talk->held_bytes = held_bytes;
+    }
+    talk->deadline_ms = limit_ms == UINT64_MAX ? UINT64_MAX : now_ms() + limit_ms;
+    pthread_mutex_unlock(&server->lock);
+    return fits;
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *connection, void **slot,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)slot;
+    (void)code;
+    set_phase(ctx, connection, ((struct http_server *)ctx)->head_ms, 0);
+}
+
+static void *watch(void *ctx)
+{
+    struct http_server *server = ctx;
+    pthread_mutex_lock(&server->lock);
+    while (!server->ending) {
+        uint64_t now = now_ms();
+        for (size_t i = 0; i < HTTP_CONNECTIONS; i++)
+            if (server->talks[i].fd != -1 && now >= server->talks[i].deadline_ms)
+                shutdown(server->talks[i].fd, SHUT_RDWR); /* its thread wakes up and ends */
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&server->end, &server->lock, &until);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
 /* ---- the server ------------------------------------------------------------------------------ */
 
 static bool has_body(struct MHD_Connection *connection)
@@ -210,10 +306,15 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     *upload_bytes = 0;
     struct http_request request = {.connection = connection, .path = path};
     struct http_response response = {.body = buf_init(HTTP_BODY_BYTES)};
+    set_phase(server, connection, UINT64_MAX, 0);
     while (sem_wait(&server->turns) == -1 && errno == EINTR) {
     }
     server->handler(&request, &response, server->ctx);
     sem_post(&server->turns);
+    if (!set_phase(server, connection, server->send_ms, response.body.used_bytes))
+        http_response_error(&response, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "clients are too slow to take their answers",
+                            "ask again in a moment, or for less");
     enum MHD_Result result = send_response(connection, &response);
     buf_fini(&response.body);
     free(response.note);
@@ -307,6 +408,46 @@ static int port_of(int fd)
     return ntohs(port);
 }
 
+static void start_watch(struct http_server *server)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->end, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&server->lock, NULL);
+    for (size_t i = 0; i < HTTP_CONNECTIONS; i++)
+        server->talks[i].fd = -1;
+    http_server_set_limits(server, HTTP_HEAD_SECONDS * 1000u, HTTP_SEND_SECONDS * 1000u, HTTP_HELD_BYTES);
+    server->watched = pthread_create(&server->watch_thread, NULL, watch, server) == 0;
+}
+
+static void end_watch(struct http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->ending = true;
+    pthread_cond_signal(&server->end);
+    pthread_mutex_unlock(&server->lock);
+    if (server->watched)
+        pthread_join(server->watch_thread, NULL);
+    pthread_cond_destroy(&server->end);
+    pthread_mutex_destroy(&server->lock);
+}
+
+static struct MHD_Daemon *start_daemon(struct http_server *server, int fd)
+{
+    return MHD_start_daemon(
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)HTTP_CONNECTIONS / 2, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_BYTES, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)HTTP_STACK_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        server, MHD_OPTION_END);
+}
+
 int http_server_open(const char *address, unsigned thread_count, http_handler_fn handler, void *ctx,
                      struct http_server **ret_server, struct err *err)
 {
@@ -318,15 +459,9 @@ int http_server_open(const char *address, unsigned thread_count, http_handler_fn
     server->ctx = ctx;
     server->port = port_of(fd);
     sem_init(&server->turns, 0, thread_count ? thread_count : HTTP_CONNECTIONS);
+    start_watch(server);
     errno = 0;
-    server->daemon = MHD_start_daemon(
-        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
-            MHD_USE_ERROR_LOG,
-        0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-        fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_BYTES,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)HTTP_STACK_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape,
-        NULL, MHD_OPTION_END);
+    server->daemon = start_daemon(server, fd);
     if (!server->daemon) {
         int rc = err_set(err, errno ? -errno : -EIO, "start the HTTP server on %s", address);
         close(fd);
@@ -335,6 +470,15 @@ int http_server_open(const char *address, unsigned thread_count, http_handler_fn
     }
     *ret_server = server;
     return 0;
+}
+
+void http_server_set_limits(struct http_server *server, unsigned head_ms, unsigned send_ms, size_t held_bytes)
+{
+    pthread_mutex_lock(&server->lock);
+    server->head_ms = head_ms;
+    server->send_ms = send_ms;
+    server->held_limit_bytes = held_bytes;
+    pthread_mutex_unlock(&server->lock);
 }
 
 int http_server_port(const struct http_server *server)
@@ -348,6 +492,7 @@ void http_server_close(struct http_server *server)
         return;
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
+    end_watch(server);
     sem_destroy(&server->turns);
     free(server);
 }

@@ -1,6 +1,8 @@
 /* http_server: a small HTTP/1.1 server on libmicrohttpd. The only file that knows microhttpd.
- * Limits:    HTTP_CONNECTIONS at once, HTTP_REQUEST_BYTES of request head, no request body, HTTP_BODY_BYTES
- *            of answer, HTTP_IDLE_SECONDS idle.
+ * Limits:    HTTP_CONNECTIONS at once, half of them from one address; HTTP_REQUEST_BYTES of request head, no
+ *            request body; HTTP_BODY_BYTES of answer, HTTP_HELD_BYTES of all answers not read yet;
+ *            HTTP_IDLE_SECONDS without a byte, HTTP_HEAD_SECONDS for a head and HTTP_SEND_SECONDS for reading
+ *            an answer however the bytes drip: a client that is slow on purpose keeps its place no longer.
  * Threads:   each connection has a thread of its own, so that a handler may block for the time of a query
  *            without holding up /healthz; thread_count limits the handlers that run at once.
  * Errors:    http_server_open: -EADDRINUSE, -EACCES, -EINVAL with text. */
@@ -16,7 +18,10 @@
 #define HTTP_CONNECTIONS   256
 #define HTTP_REQUEST_BYTES 32768
 #define HTTP_BODY_BYTES    (256u << 20)
+#define HTTP_HELD_BYTES    (512u << 20)
 #define HTTP_IDLE_SECONDS  10
+#define HTTP_HEAD_SECONDS  15 /* longer than idle: a connection kept alive begins its next request late */
+#define HTTP_SEND_SECONDS  120
 
 struct http_server;
 struct http_request; /* valid during the handler */
@@ -40,6 +45,9 @@ typedef void (*http_handler_fn)(const struct http_request *request, struct http_
 int http_server_open(const char *address, unsigned thread_count, http_handler_fn handler, void *ctx,
                      struct http_server **ret_server, struct err *err);
 int http_server_port(const struct http_server *server);
+/* Other patience than HTTP_HEAD_SECONDS, HTTP_SEND_SECONDS and HTTP_HELD_BYTES; for what comes from now on. */
+void http_server_set_limits(struct http_server *server, unsigned head_ms, unsigned send_ms,
+                            size_t held_bytes);
 /* Waits for the handlers under way. NULL is fine. */
 void http_server_close(struct http_server *server);
 

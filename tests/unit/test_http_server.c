@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,6 +213,112 @@ static void a_blocked_handler_does_not_hold_up_others(void **state)
     pthread_barrier_destroy(&meet);
 }
 
+static int connect_to(int port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), few = 4096;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof(few));
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* Sends a byte (or reads one, when it should) each 100 ms, as a client would that wants to keep its place; the
+ * number of bytes until the server had enough, 100 at most. */
+static int drip(int fd, bool reads)
+{
+    for (int i = 0; i < 100; i++) {
+        char byte = 'x';
+        ssize_t n = reads ? recv(fd, &byte, 1, 0) : send(fd, &byte, 1, MSG_NOSIGNAL);
+        if (n != 1 || (!reads && recv(fd, &byte, 1, MSG_DONTWAIT) == 0))
+            return i;
+        usleep(100000);
+    }
+    return 100;
+}
+
+static void a_request_that_drips_in_is_cut_off(void **state)
+{
+    (void)state;
+    struct http_server *server = open_server(NULL);
+    http_server_set_limits(server, 500, 60000, 1u << 20);
+    int fd = connect_to(http_server_port(server));
+    const char head[] = "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ";
+    assert_int_equal(send(fd, head, sizeof(head) - 1, MSG_NOSIGNAL), sizeof(head) - 1);
+    int bytes = drip(fd, false);
+    assert_in_range(bytes, 3, 40); /* cut at 0.5 to 1.5 s; idle for 10 s it never was */
+    close(fd);
+    http_server_close(server);
+}
+
+static void a_client_that_reads_too_slowly_is_cut_off(void **state)
+{
+    (void)state;
+    struct http_server *server = open_server(NULL);
+    http_server_set_limits(server, 60000, 500, 64u << 20);
+    int fd = connect_to(http_server_port(server));
+    const char head[] = "GET /big HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_int_equal(send(fd, head, sizeof(head) - 1, MSG_NOSIGNAL), sizeof(head) - 1);
+    usleep(2000000);
+    /* What the two kernels hold can still be read; the rest never comes. */
+    size_t got = 0;
+    char chunk[65536];
+    for (ssize_t n; (n = recv(fd, chunk, sizeof(chunk), 0)) > 0;)
+        got += (size_t)n;
+    assert_true(got > 0);
+    assert_true(got < 3u << 20);
+    close(fd);
+    http_server_close(server);
+}
+
+static void answers_that_nobody_takes_have_a_limit_together(void **state)
+{
+    (void)state;
+    struct http_server *server = open_server(NULL);
+    int port = http_server_port(server), slow[2];
+    http_server_set_limits(server, 60000, 60000, 7u << 20); /* two of 3 MiB and no third */
+    const char head[] = "GET /big HTTP/1.1\r\nHost: x\r\n\r\n";
+    for (int i = 0; i < 2; i++) {
+        char byte;
+        slow[i] = connect_to(port);
+        assert_int_equal(send(slow[i], head, sizeof(head) - 1, MSG_NOSIGNAL), sizeof(head) - 1);
+        assert_int_equal(recv(slow[i], &byte, 1, 0), 1); /* its answer is on the way */
+    }
+    char *answer = get(port, "GET", "/big");
+    assert_true(strncmp(answer, "HTTP/1.1 503 ", 13) == 0);
+    free(answer);
+    answer = get(port, "GET", "/a"); /* small ones find room */
+    assert_true(strncmp(answer, "HTTP/1.1 200 ", 13) == 0);
+    free(answer);
+    close(slow[0]);
+    bool back = false;
+    for (int i = 0; i < 100 && !back; i++) {
+        answer = get(port, "GET", "/big");
+        back = strncmp(answer, "HTTP/1.1 200 ", 13) == 0;
+        free(answer);
+        usleep(back ? 0 : 50000);
+    }
+    assert_true(back);
+    close(slow[1]);
+    http_server_close(server);
+}
+
+static void one_address_does_not_get_all_connections(void **state)
+{
+    (void)state;
+    struct http_server *server = open_server(NULL);
+    int fds[HTTP_CONNECTIONS / 2 + 1];
+    for (int i = 0; i < HTTP_CONNECTIONS / 2 + 1; i++)
+        fds[i] = connect_to(http_server_port(server));
+    char byte;
+    assert_true(recv(fds[HTTP_CONNECTIONS / 2], &byte, 1, 0) <= 0); /* closed at once */
+    assert_int_equal(recv(fds[0], &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    for (int i = 0; i < HTTP_CONNECTIONS / 2 + 1; i++)
+        close(fds[i]);
+    http_server_close(server);
+}
+
 static void a_taken_port_and_a_bad_address_are_told(void **state)
 {
     (void)state;
@@ -260,6 +367,10 @@ int main(void)
         cmocka_unit_test(other_methods_and_bodies_are_refused),
         cmocka_unit_test(a_request_over_the_limit_is_refused),
         cmocka_unit_test(a_blocked_handler_does_not_hold_up_others),
+        cmocka_unit_test(a_request_that_drips_in_is_cut_off),
+        cmocka_unit_test(a_client_that_reads_too_slowly_is_cut_off),
+        cmocka_unit_test(answers_that_nobody_takes_have_a_limit_together),
+        cmocka_unit_test(one_address_does_not_get_all_connections),
         cmocka_unit_test(a_taken_port_and_a_bad_address_are_told),
         cmocka_unit_test(addresses_are_split),
     };
