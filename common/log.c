@@ -3,6 +3,7 @@
 #include "common/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,16 @@ static const char *log_program = "fleetprof";
 static enum log_level log_level = LOG_LEVEL_INFO;
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
+static void fill_standard_fds(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY); /* gets the lowest: fd */
+}
+
 void log_init(const char *program, enum log_level level)
 {
+    fill_standard_fds();
     log_program = program;
     log_level = level;
 }

@@ -8,7 +8,8 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* program is kept, not copied. Call before the first thread starts. */
+/* program is kept, not copied. Call before the first thread starts and the first file is opened: standard input,
+ * output and error that are closed become /dev/null, or the next socket would get their number, and the lines. */
 void log_init(const char *program, enum log_level level);
 enum log_level log_level_get(void);
 

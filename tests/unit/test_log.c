@@ -1,11 +1,13 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -49,6 +51,36 @@ static void lines_up_to_the_level_name_level_and_program(void **state)
     assert_int_equal(log_level_get(), LOG_LEVEL_DEBUG);
     catch_stderr(emit_all);
     assert_non_null(strstr(caught, "debug tester: d\n"));
+}
+
+/* Else the first socket of a program started with 2>&- would be its standard error. */
+static void closed_standard_files_become_dev_null(void **state)
+{
+    (void)state;
+    int saved[3], target[3], writes;
+    for (int fd = 0; fd < 3; fd++) {
+        saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        close(fd);
+    }
+    log_init("tester", LOG_LEVEL_INFO);
+    log_info("to nobody");
+    int next = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    struct stat null_stat, stat[3];
+    for (int fd = 0; fd < 3; fd++)
+        target[fd] = fstat(fd, &stat[fd]);
+    writes = fcntl(2, F_GETFL) & O_ACCMODE;
+    for (int fd = 0; fd < 3; fd++) {
+        dup2(saved[fd], fd);
+        close(saved[fd]);
+    }
+    assert_true(next > 2);
+    close(next);
+    assert_int_equal(lstat("/dev/null", &null_stat), 0);
+    for (int fd = 0; fd < 3; fd++) {
+        assert_int_equal(target[fd], 0);
+        assert_int_equal(stat[fd].st_rdev, null_stat.st_rdev);
+    }
+    assert_int_equal(writes, O_WRONLY);
 }
 
 static void emit_hostile(void)
@@ -102,6 +134,7 @@ static void a_limit_lets_one_pass_and_counts_the_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(closed_standard_files_become_dev_null),
         cmocka_unit_test(lines_up_to_the_level_name_level_and_program),
         cmocka_unit_test(a_line_stays_one_line_whatever_is_in_it),
         cmocka_unit_test(levels_are_known_by_name),
