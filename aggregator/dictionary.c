@@ -163,11 +163,12 @@ uint32_t dictionary_executable(struct dictionary *dictionary, const void *id, si
 {
     if (id_bytes > EXECUTABLE_ID_BYTES)
         return full(dictionary);
-    uint64_t hash = XXH3_64bits_withSeed(id, id_bytes, id_kind);
+    uint64_t hash = XXH3_64bits_withSeed(id, id_bytes, (uint64_t)name << 8 | id_kind);
     for (struct table_probe p = table_probe(&dictionary->executable_index, hash);
          table_next(&dictionary->executable_index, &p);) {
         const struct dictionary_executable *old = &dictionary->executables[p.value];
-        if (old->id_kind == id_kind && old->id_bytes == id_bytes && memcmp(old->id, id, id_bytes) == 0)
+        if (old->id_kind == id_kind && old->id_bytes == id_bytes && old->name == name &&
+            memcmp(old->id, id, id_bytes) == 0)
             return p.value;
     }
     if (dictionary->executable_count >= dictionary->limits.executables)

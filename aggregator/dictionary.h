@@ -98,6 +98,7 @@ size_t dictionary_memory_bytes(const struct dictionary *dictionary);
  * must exist. */
 uint32_t dictionary_string(struct dictionary *dictionary, const void *text, size_t bytes);
 uint32_t dictionary_cstring(struct dictionary *dictionary, const char *text);
+/* The name is part of an executable, as in stackset.h: one build under two names is two. */
 uint32_t dictionary_executable(struct dictionary *dictionary, const void *id, size_t id_bytes,
                                uint8_t id_kind, uint32_t name);
 uint32_t dictionary_frame(struct dictionary *dictionary, uint8_t kind, uint32_t ref, uint64_t body,

@@ -157,11 +157,12 @@ uint32_t stackset_executable(struct stackset *set, const void *id, size_t id_byt
 {
     if (id_bytes > EXECUTABLE_ID_BYTES)
         id_bytes = EXECUTABLE_ID_BYTES;
-    uint64_t hash = XXH3_64bits_withSeed(id, id_bytes, kind);
+    uint64_t hash = XXH3_64bits_withSeed(id, id_bytes, (uint64_t)name << 8 | (uint64_t)kind);
     for (struct table_probe p = table_probe(&set->executable_index, hash);
          table_next(&set->executable_index, &p);) {
         const struct stackset_executable *there = &set->executables[p.value];
-        if (there->id_bytes == id_bytes && there->id_kind == kind && memcmp(there->id, id, id_bytes) == 0)
+        if (there->id_bytes == id_bytes && there->id_kind == kind && there->name == name &&
+            memcmp(there->id, id, id_bytes) == 0)
             return p.value;
     }
     assert(set->executable_index.slots || set->executable_count == 0);

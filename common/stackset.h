@@ -104,7 +104,8 @@ size_t stackset_memory_bytes(const struct stackset *set);
 /* Each returns the id of the equal item that is there, or of the new one, or STACKSET_FULL. */
 uint32_t stackset_string(struct stackset *set, const void *text, size_t bytes);
 uint32_t stackset_cstring(struct stackset *set, const char *text);
-/* Equal id bytes and kind are one executable; the first name stays. */
+/* Equal id bytes, kind and name are one executable. The name belongs to it: copies of one build under two names on
+ * two nodes must come out the same whichever shard, and whichever node, is merged first. */
 uint32_t stackset_executable(struct stackset *set, const void *id, size_t id_bytes,
                              enum executable_id_kind kind, uint32_t name);
 uint32_t stackset_frame(struct stackset *set, enum frame_kind kind, uint32_t ref, uint64_t body,

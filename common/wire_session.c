@@ -24,7 +24,8 @@ struct key_hash {
 };
 struct key_executable {
     uint8_t id[EXECUTABLE_ID_BYTES];
-    uint32_t id_bytes, id_kind;
+    uint16_t id_bytes, id_kind;
+    uint32_t name; /* string */
 };
 struct key_frame {
     uint64_t body;
@@ -169,7 +170,8 @@ static void know_executables(struct wire_session *session, const struct stackset
     ids->first_executable = session->executables.count;
     for (uint32_t i = 0; i < set->executable_count; i++) {
         const struct stackset_executable *e = &set->executables[i];
-        struct key_executable key = {.id_bytes = e->id_bytes, .id_kind = e->id_kind};
+        struct key_executable key = {
+            .id_bytes = e->id_bytes, .id_kind = e->id_kind, .name = ids->strings[e->name]};
         memcpy(key.id, e->id, e->id_bytes);
         ids->executables[i] = know(&session->executables, &key, sizeof(key), 0, session->looking);
     }

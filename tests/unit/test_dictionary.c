@@ -32,14 +32,17 @@ static void equal_items_have_one_id(void **state)
     assert_int_equal(dictionary_cstring(&d, ""), 0);
     uint32_t a = dictionary_cstring(&d, "a");
     assert_int_equal(dictionary_cstring(&d, "a"), a);
-    assert_int_not_equal(dictionary_cstring(&d, "b"), a);
+    uint32_t b = dictionary_cstring(&d, "b");
+    assert_int_not_equal(b, a);
     assert_int_equal(dictionary_find_string(&d, "a", 1), a);
     assert_int_equal(dictionary_find_string(&d, "c", 1), DICTIONARY_NONE);
     /* A name with a zero byte is not its beginning. */
     assert_int_not_equal(dictionary_string(&d, "a\0b", 3), a);
 
     uint32_t program = dictionary_executable(&d, "12345678", 8, EXECUTABLE_GNU, a);
-    assert_int_equal(dictionary_executable(&d, "12345678", 8, EXECUTABLE_GNU, 0), program);
+    assert_int_equal(dictionary_executable(&d, "12345678", 8, EXECUTABLE_GNU, a), program);
+    /* A copy under another name: which comes first must not decide what both are called. */
+    assert_int_not_equal(dictionary_executable(&d, "12345678", 8, EXECUTABLE_GNU, b), program);
     assert_int_not_equal(dictionary_executable(&d, "12345678", 8, EXECUTABLE_GO, a), program);
     uint32_t frame = dictionary_frame(&d, FRAME_NATIVE, program, 0x1000, 0);
     assert_int_equal(dictionary_frame(&d, FRAME_NATIVE, program, 0x1000, 0), frame);
