@@ -121,6 +121,9 @@ json_t *api_json_completeness(const struct query_completeness *completeness)
     json_object_set_new(object, "lost", lost(completeness));
     json_object_set_new(object, "truncated", portion(completeness->truncated, completeness->samples));
     json_object_set_new(object, "unnamed", portion(completeness->unnamed, completeness->samples));
+    json_t *unranked = portion(completeness->unranked, completeness->samples);
+    json_object_set_new(unranked, "value", api_json_number(completeness->unranked_value));
+    json_object_set_new(object, "unranked", unranked);
     json_object_set_new(object, "coverage", coverage(completeness));
     json_object_set_new(object, "skewed", json_boolean(completeness->skewed));
     return object;

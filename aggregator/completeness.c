@@ -30,6 +30,17 @@ void completeness_lose(struct completeness *into, const char *cause, uint64_t sa
     into->losses[at].samples = add_capped(into->losses[at].samples, samples);
 }
 
+void completeness_leaf(struct completeness *into, const struct dictionary *dictionary, uint32_t function,
+                       uint64_t samples, uint64_t value)
+{
+    if (function == DICTIONARY_UNRANKED) {
+        into->unranked = add_capped(into->unranked, samples);
+        into->unranked_value = add_capped(into->unranked_value, value);
+    } else if (dictionary->functions[function].unnamed) {
+        into->unnamed = add_capped(into->unnamed, samples);
+    }
+}
+
 static uint64_t overlap_ms(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
 {
     uint64_t from = a_from > b_from ? a_from : b_from, to = a_to < b_to ? a_to : b_to;
@@ -88,6 +99,8 @@ void completeness_add(struct completeness *into, const struct completeness *from
     into->value = add_capped(into->value, from->value);
     into->truncated = add_capped(into->truncated, from->truncated);
     into->unnamed = add_capped(into->unnamed, from->unnamed);
+    into->unranked = add_capped(into->unranked, from->unranked);
+    into->unranked_value = add_capped(into->unranked_value, from->unranked_value);
     into->nodes = add_capped(into->nodes, from->nodes);
     into->covered_ms = add_capped(into->covered_ms, from->covered_ms);
     into->expected_ms = add_capped(into->expected_ms, from->expected_ms);
@@ -116,6 +129,8 @@ Fleetprof__Completeness *completeness_to_wire(const struct completeness *complet
     message->value = completeness->value;
     message->truncated = completeness->truncated;
     message->unnamed = completeness->unnamed;
+    message->unranked = completeness->unranked;
+    message->unranked_value = completeness->unranked_value;
     message->nodes = completeness->nodes;
     message->covered_ms = completeness->covered_ms;
     message->expected_ms = completeness->expected_ms;
@@ -141,6 +156,8 @@ void completeness_from_wire(struct completeness *into, const Fleetprof__Complete
     into->value = message->value;
     into->truncated = message->truncated;
     into->unnamed = message->unnamed;
+    into->unranked = message->unranked;
+    into->unranked_value = message->unranked_value;
     into->nodes = message->nodes;
     into->covered_ms = message->covered_ms;
     into->expected_ms = message->expected_ms;

@@ -13,6 +13,7 @@
 struct completeness {
     uint64_t samples, value; /* value in profile units */
     uint64_t truncated, unnamed;
+    uint64_t unranked, unranked_value; /* leaf is a marker: in the totals, in no row by function */
     uint64_t nodes, covered_ms, expected_ms;
     bool skewed;
     uint32_t loss_count;
@@ -23,6 +24,9 @@ struct completeness {
 };
 
 void completeness_lose(struct completeness *into, const char *cause, uint64_t samples);
+/* Samples whose leaf is this function of the dictionary (DICTIONARY_UNRANKED: a marker, or no frame at all). */
+void completeness_leaf(struct completeness *into, const struct dictionary *dictionary, uint32_t function,
+                       uint64_t samples, uint64_t value);
 /* The books' part: losses, nodes, coverage. */
 void completeness_of_partition(struct completeness *into, const struct partition *partition,
                                const struct selection *selection);

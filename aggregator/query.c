@@ -102,6 +102,8 @@ void plan_completeness(const struct plan *plan, uint32_t kind, struct query_comp
         .value = in->value,
         .truncated = in->truncated,
         .unnamed = in->unnamed,
+        .unranked = in->unranked,
+        .unranked_value = in->unranked_value,
         .nodes = in->nodes,
         .covered_ms = in->covered_ms,
         .expected_ms = in->expected_ms,

@@ -47,6 +47,8 @@ struct query_completeness {
     struct query_counter *lost; /* by cause, in the range, for the nodes that the matchers let through */
     size_t lost_count;
     uint64_t truncated, unnamed; /* samples */
+    uint64_t unranked;       /* samples whose leaf is no function but a marker (stack lost, not readable): */
+    uint64_t unranked_value; /* all rows by function, self, and this add up to the total */
     uint64_t nodes;
     uint64_t covered_ms, expected_ms; /* node-time */
     bool skewed;                      /* some agent's clock was wrong: its times were corrected */

@@ -154,11 +154,10 @@ static void add_row(struct translation *t, const struct pair *pair, uint64_t sca
     completeness->value += value;
     if (dictionary->shapes[pair->second].marked)
         completeness->truncated += pair->cell.count;
-    if (pair->second != DICTIONARY_ROOT) {
-        uint32_t function = naming_function(&t->naming, dictionary->nodes[pair->second].frame);
-        if (function != DICTIONARY_UNRANKED && dictionary->functions[function].unnamed)
-            completeness->unnamed += pair->cell.count;
-    }
+    uint32_t function = pair->second == DICTIONARY_ROOT
+                            ? DICTIONARY_UNRANKED
+                            : naming_function(&t->naming, dictionary->nodes[pair->second].frame);
+    completeness_leaf(completeness, dictionary, function, pair->cell.count, value);
     uint32_t series = series_of(t, pair->first), node = node_of(t, pair->second);
     if (series == STACKSET_FULL || node == STACKSET_FULL ||
         stackset_add(t->set, series, node, value, pair->cell.count) == STACKSET_FULL)

@@ -231,8 +231,7 @@ static void credit_nodes(struct run *run, struct completeness *completeness)
         uint32_t function = node == DICTIONARY_ROOT
                                 ? DICTIONARY_UNRANKED
                                 : naming_function(&run->naming, dictionary->nodes[node].frame);
-        if (function != DICTIONARY_UNRANKED && dictionary->functions[function].unnamed)
-            completeness->unnamed += cell->count;
+        completeness_leaf(completeness, dictionary, function, cell->count, cell->value * run->scale);
         if (run->by_frame && !run->by_label)
             credit_stack(run, 0, node, cell);
     }
