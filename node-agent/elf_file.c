@@ -18,6 +18,7 @@
 struct elf_file {
     int fd;
     uint64_t file_bytes;
+    bool narrow;                          /* ELFCLASS32: its records are widened as they are read */
     Elf64_Phdr headers[ELF_MAX_SEGMENTS]; /* of the file; those that overflow are dropped */
     size_t header_count;
     Elf64_Phdr segments[ELF_MAX_SEGMENTS]; /* the executable PT_LOADs */
@@ -86,10 +87,80 @@ static bool fits_u64(uint64_t start, uint64_t bytes)
     return bytes <= UINT64_MAX - start;
 }
 
+static size_t section_bytes(const struct elf_file *elf)
+{
+    return elf->narrow ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr);
+}
+
 static int read_section(struct elf_file *elf, uint32_t index, Elf64_Shdr *ret_header)
 {
-    return elf_file_read(elf, elf->section_offset + (uint64_t)index * sizeof(Elf64_Shdr), ret_header,
-                         sizeof(*ret_header));
+    uint64_t at = elf->section_offset + (uint64_t)index * section_bytes(elf);
+    if (!elf->narrow)
+        return elf_file_read(elf, at, ret_header, sizeof(*ret_header));
+    Elf32_Shdr narrow;
+    int rc = elf_file_read(elf, at, &narrow, sizeof(narrow));
+    if (rc == 0)
+        *ret_header = (Elf64_Shdr){
+            .sh_name = narrow.sh_name,
+            .sh_type = narrow.sh_type,
+            .sh_flags = narrow.sh_flags,
+            .sh_addr = narrow.sh_addr,
+            .sh_offset = narrow.sh_offset,
+            .sh_size = narrow.sh_size,
+            .sh_link = narrow.sh_link,
+            .sh_info = narrow.sh_info,
+            .sh_addralign = narrow.sh_addralign,
+            .sh_entsize = narrow.sh_entsize,
+        };
+    return rc;
+}
+
+static size_t segment_bytes(const struct elf_file *elf)
+{
+    return elf->narrow ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr);
+}
+
+static int read_segment(struct elf_file *elf, uint64_t at, Elf64_Phdr *ret_header)
+{
+    if (!elf->narrow)
+        return elf_file_read(elf, at, ret_header, sizeof(*ret_header));
+    Elf32_Phdr narrow;
+    int rc = elf_file_read(elf, at, &narrow, sizeof(narrow));
+    if (rc == 0)
+        *ret_header = (Elf64_Phdr){
+            .p_type = narrow.p_type,
+            .p_flags = narrow.p_flags,
+            .p_offset = narrow.p_offset,
+            .p_vaddr = narrow.p_vaddr,
+            .p_paddr = narrow.p_paddr,
+            .p_filesz = narrow.p_filesz,
+            .p_memsz = narrow.p_memsz,
+            .p_align = narrow.p_align,
+        };
+    return rc;
+}
+
+size_t elf_file_symbol_bytes(const struct elf_file *elf)
+{
+    return elf->narrow ? sizeof(Elf32_Sym) : sizeof(Elf64_Sym);
+}
+
+int elf_file_symbol(struct elf_file *elf, uint64_t offset, Elf64_Sym *ret_symbol)
+{
+    if (!elf->narrow)
+        return elf_file_read(elf, offset, ret_symbol, sizeof(*ret_symbol));
+    Elf32_Sym narrow;
+    int rc = elf_file_read(elf, offset, &narrow, sizeof(narrow));
+    if (rc == 0)
+        *ret_symbol = (Elf64_Sym){
+            .st_name = narrow.st_name,
+            .st_info = narrow.st_info,
+            .st_other = narrow.st_other,
+            .st_shndx = narrow.st_shndx,
+            .st_value = narrow.st_value,
+            .st_size = narrow.st_size,
+        };
+    return rc;
 }
 
 static struct elf_section section_of(const Elf64_Shdr *header)
@@ -109,7 +180,7 @@ static struct elf_section section_of(const Elf64_Shdr *header)
  * goes by. */
 static int open_sections(struct elf_file *elf, const Elf64_Ehdr *header, struct err *err)
 {
-    if (header->e_shoff == 0 || header->e_shentsize != sizeof(Elf64_Shdr) ||
+    if (header->e_shoff == 0 || header->e_shentsize != section_bytes(elf) ||
         header->e_shoff >= elf->file_bytes)
         return 0;
     elf->section_offset = header->e_shoff;
@@ -121,7 +192,7 @@ static int open_sections(struct elf_file *elf, const Elf64_Ehdr *header, struct 
     uint32_t names = header->e_shstrndx == SHN_XINDEX ? first.sh_link : header->e_shstrndx;
     if (count > ELF_MAX_SECTIONS)
         return err_say(err, -E2BIG, "%llu sections", (unsigned long long)count);
-    uint64_t room = (elf->file_bytes - elf->section_offset) / sizeof(Elf64_Shdr);
+    uint64_t room = (elf->file_bytes - elf->section_offset) / section_bytes(elf);
     elf->section_count = (uint32_t)(count < room ? count : room);
     Elf64_Shdr strings;
     if (names != SHN_UNDEF && names < elf->section_count && read_section(elf, names, &strings) == 0)
@@ -135,13 +206,13 @@ static int open_segments(struct elf_file *elf, const Elf64_Ehdr *header, struct 
         return 0;
     if (header->e_phnum > ELF_MAX_SEGMENTS)
         return err_say(err, -E2BIG, "%u program headers", (unsigned)header->e_phnum);
-    if (header->e_phentsize != sizeof(Elf64_Phdr))
+    if (header->e_phentsize != segment_bytes(elf))
         return err_say(err, -EBADMSG, "program headers of %u bytes", (unsigned)header->e_phentsize);
     for (uint32_t i = 0; i < header->e_phnum; i++) {
         Elf64_Phdr segment;
-        uint64_t at = header->e_phoff + (uint64_t)i * sizeof(segment);
-        if (!fits_u64(header->e_phoff, (uint64_t)i * sizeof(segment)) ||
-            elf_file_read(elf, at, &segment, sizeof(segment)) < 0)
+        uint64_t at = header->e_phoff + (uint64_t)i * segment_bytes(elf);
+        if (!fits_u64(header->e_phoff, (uint64_t)i * segment_bytes(elf)) ||
+            read_segment(elf, at, &segment) < 0)
             return err_say(err, -EBADMSG, "program header %u is outside the file", i);
         if (!fits_u64(segment.p_offset, segment.p_filesz) || !fits_u64(segment.p_vaddr, segment.p_memsz) ||
             !fits_u64(segment.p_vaddr, segment.p_filesz))
@@ -153,6 +224,23 @@ static int open_segments(struct elf_file *elf, const Elf64_Ehdr *header, struct 
     return 0;
 }
 
+static int widen_header(struct elf_file *elf, Elf64_Ehdr *ret_header)
+{
+    Elf32_Ehdr narrow;
+    int rc = elf_file_read(elf, 0, &narrow, sizeof(narrow));
+    if (rc < 0)
+        return rc;
+    elf->narrow = true;
+    ret_header->e_phoff = narrow.e_phoff;
+    ret_header->e_phnum = narrow.e_phnum;
+    ret_header->e_phentsize = narrow.e_phentsize;
+    ret_header->e_shoff = narrow.e_shoff;
+    ret_header->e_shnum = narrow.e_shnum;
+    ret_header->e_shentsize = narrow.e_shentsize;
+    ret_header->e_shstrndx = narrow.e_shstrndx;
+    return 0;
+}
+
 static int open_header(struct elf_file *elf, Elf64_Ehdr *ret_header, struct err *err)
 {
     struct stat stat;
@@ -161,14 +249,17 @@ static int open_header(struct elf_file *elf, Elf64_Ehdr *ret_header, struct err 
     if (!S_ISREG(stat.st_mode))
         return err_say(err, -ENOEXEC, "not a regular file");
     elf->file_bytes = (uint64_t)stat.st_size;
-    if (elf_file_read(elf, 0, ret_header, sizeof(*ret_header)) < 0)
+    *ret_header = (Elf64_Ehdr){0};
+    unsigned char *ident = ret_header->e_ident;
+    if (elf_file_read(elf, 0, ident, EI_NIDENT) < 0)
         return err_say(err, -ENOEXEC, "too short for an ELF file");
-    const unsigned char *ident = ret_header->e_ident;
     if (memcmp(ident, ELFMAG, SELFMAG) != 0)
         return err_say(err, -ENOEXEC, "not an ELF file");
-    if (ident[EI_CLASS] != ELFCLASS64 || ident[EI_DATA] != ELFDATA2LSB)
-        return err_say(err, -ENOEXEC, "not a 64-bit little-endian ELF file");
-    return 0;
+    if ((ident[EI_CLASS] != ELFCLASS64 && ident[EI_CLASS] != ELFCLASS32) || ident[EI_DATA] != ELFDATA2LSB)
+        return err_say(err, -ENOEXEC, "not a little-endian ELF file");
+    int rc = ident[EI_CLASS] == ELFCLASS32 ? widen_header(elf, ret_header)
+                                           : elf_file_read(elf, 0, ret_header, sizeof(*ret_header));
+    return rc < 0 ? err_say(err, -ENOEXEC, "too short for an ELF file") : 0;
 }
 
 int elf_file_open(int fd, struct elf_file **ret_elf, struct err *err)

@@ -2,7 +2,7 @@
  * checked. Own reader because files come from containers (hostile) and tables can be hundreds of MB: it
  * never maps or loads a whole section, so memory stays flat and a file truncated meanwhile costs only its
  * names.
- * Shapes:    64-bit little-endian ELF; three address spaces: file offset, ELF address (p_vaddr), process
+ * Shapes:    little-endian ELF, 64-bit, or 32-bit widened to that; three address spaces: file offset, ELF address (p_vaddr), process
  *            address. A section table that makes no sense counts as none: the program headers are what the
  *            kernel goes by.
  * Limits:    ELF_MAX_SEGMENTS, ELF_MAX_SECTIONS, ELF_NOTE_BYTES.
@@ -43,6 +43,9 @@ struct elf_section {
 /* By name, -ENOENT when there is none. */
 int elf_file_section(struct elf_file *elf, const char *name, struct elf_section *ret_section);
 int elf_file_section_at(struct elf_file *elf, uint32_t index, struct elf_section *ret_section);
+/* One record of a symbol table at a file offset, and how far apart they are. */
+int elf_file_symbol(struct elf_file *elf, uint64_t offset, Elf64_Sym *ret_symbol);
+size_t elf_file_symbol_bytes(const struct elf_file *elf);
 uint32_t elf_file_sections(const struct elf_file *elf); /* how many, number 0 included */
 uint64_t elf_file_bytes(const struct elf_file *elf);
 /* Exactly bytes from offset of the file; -EBADMSG when they are not there. */

@@ -273,15 +273,16 @@ static int add_table(struct builder *builder, const struct elf_section *table)
 {
     struct elf_section strings;
     uint64_t file_bytes = elf_file_bytes(builder->elf);
-    if (table->entry_bytes != sizeof(Elf64_Sym) || table->offset >= file_bytes ||
+    size_t each = elf_file_symbol_bytes(builder->elf);
+    if (table->entry_bytes != each || table->offset >= file_bytes ||
         elf_file_section_at(builder->elf, table->link, &strings) < 0 || strings.offset >= file_bytes)
         return 0;
     uint64_t bytes = file_bytes - table->offset < table->bytes ? file_bytes - table->offset : table->bytes;
-    for (uint64_t i = 1; i < bytes / sizeof(Elf64_Sym); i++) {
+    for (uint64_t i = 1; i < bytes / each; i++) {
         Elf64_Sym symbol;
         if (out_of_time(builder))
             return -ETIME;
-        if (elf_file_read(builder->elf, table->offset + i * sizeof(symbol), &symbol, sizeof(symbol)) < 0)
+        if (elf_file_symbol(builder->elf, table->offset + i * each, &symbol) < 0)
             return 0; /* cut short: what was read stays */
         if (symbol.st_name == 0 || symbol.st_name >= strings.bytes)
             continue;

@@ -47,7 +47,7 @@ static int open_code(const void *data, size_t bytes)
     return rc;
 }
 
-static void refuses_what_is_not_a_64_bit_little_endian_elf(void **state)
+static void refuses_what_is_not_a_little_endian_elf(void **state)
 {
     (void)state;
     struct elf_maker maker = elf_maker_new();
@@ -59,7 +59,7 @@ static void refuses_what_is_not_a_64_bit_little_endian_elf(void **state)
     assert_int_equal(
         -ENOEXEC,
         open_code("#!/bin/sh\necho this is longer than an ELF header, and a script for all that\n", 76));
-    maker.file[EI_CLASS] = ELFCLASS32;
+    maker.file[EI_CLASS] = 3;
     assert_int_equal(-ENOEXEC, open_code(maker.file, maker.bytes));
     maker.file[EI_CLASS] = ELFCLASS64;
     maker.file[EI_DATA] = ELFDATA2MSB;
@@ -312,7 +312,7 @@ static void reads_this_program_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_what_is_not_a_64_bit_little_endian_elf),
+        cmocka_unit_test(refuses_what_is_not_a_little_endian_elf),
         cmocka_unit_test(refuses_a_directory_and_a_pipe),
         cmocka_unit_test(refuses_more_headers_than_its_limits),
         cmocka_unit_test(takes_a_section_table_outside_the_file_as_none),

@@ -121,6 +121,63 @@ static void lists_functions_by_file_offset_in_order(void **state)
     assert_string_equal("10+20 first, 40+20 second, 60+8 third", listing(&file, SYMBOLS_MAX));
 }
 
+/* A 32-bit program's file: text at 0x1000, in memory at 0x8049000; sections, symbols and names behind. */
+static void reads_32_bit_files_too(void **state)
+{
+    (void)state;
+    struct {
+        Elf32_Ehdr header;
+        Elf32_Phdr segment;
+        Elf32_Shdr sections[4];
+        Elf32_Sym symbols[3];
+        char names[24];
+    } file = {
+        .header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT},
+                   .e_phoff = sizeof(Elf32_Ehdr),
+                   .e_phnum = 1,
+                   .e_phentsize = sizeof(Elf32_Phdr),
+                   .e_shoff = sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr),
+                   .e_shnum = 4,
+                   .e_shentsize = sizeof(Elf32_Shdr)},
+        .segment = {PT_LOAD, 0x1000, 0x8049000, 0x8049000, 0x1000, 0x1000, PF_RX, 0x1000},
+        .sections = {[1] = {.sh_type = SHT_PROGBITS,
+                            .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                            .sh_addr = 0x8049000,
+                            .sh_offset = 0x1000,
+                            .sh_size = 0x1000},
+                     [2] = {.sh_type = SHT_STRTAB,
+                            .sh_offset = sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr) + 4 * sizeof(Elf32_Shdr) +
+                                         3 * sizeof(Elf32_Sym),
+                            .sh_size = 24},
+                     [3] = {.sh_type = SHT_SYMTAB,
+                            .sh_offset = sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr) + 4 * sizeof(Elf32_Shdr),
+                            .sh_size = 3 * sizeof(Elf32_Sym),
+                            .sh_link = 2,
+                            .sh_entsize = sizeof(Elf32_Sym)}},
+        .symbols = {[1] = {1, 0x8049010, 0x20, ELF32_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1},
+                    [2] = {8, 0x8049040, 0x10, ELF32_ST_INFO(STB_LOCAL, STT_FUNC), 0, 1}},
+        .names = "\0narrow\0second",
+    };
+    char path[] = "/tmp/fleetprof-elf32-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    assert_int_equal(pwrite(fd, &file, sizeof(file), 0), sizeof(file));
+    assert_int_equal(ftruncate(fd, 0x2000), 0);
+    struct symbols symbols;
+    assert_int_equal(build_limited(fd, BUDGET_MS, SYMBOLS_MAX, &symbols, NULL), 0);
+    assert_int_equal(symbols.count, 2);
+    char name[SYMBOLS_NAME_BYTES];
+    const struct symbol *found = symbols_find(&symbols, 0x102f);
+    assert_non_null(found);
+    assert_int_equal(symbols_name(&symbols, found, name), 6);
+    assert_memory_equal(name, "narrow", 6);
+    assert_null(symbols_find(&symbols, 0x1030));
+    assert_int_equal(symbols_find(&symbols, 0x104f)->start, 0x1040);
+    symbols_fini(&symbols);
+    close(fd);
+}
+
 static void a_symbol_covers_its_own_bytes_only(void **state)
 {
     (void)state;
@@ -399,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_functions_by_file_offset_in_order),
+        cmocka_unit_test(reads_32_bit_files_too),
         cmocka_unit_test(a_symbol_covers_its_own_bytes_only),
         cmocka_unit_test(prefers_sized_then_global_then_weak_then_local_then_short),
         cmocka_unit_test(skips_what_is_no_function),
