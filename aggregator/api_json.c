@@ -94,7 +94,7 @@ static bool is_partial(const struct query_completeness *completeness)
 static json_t *lost(const struct query_completeness *completeness)
 {
     uint64_t sum = lost_samples(completeness);
-    json_t *object = portion(sum, completeness->samples + sum);
+    json_t *object = portion(sum, completeness->node_samples + sum);
     json_object_set_new(object, "by_cause", api_json_counters(completeness->lost, completeness->lost_count));
     return object;
 }
@@ -160,12 +160,14 @@ void api_json_note(struct http_response *response, const struct query_completene
 int api_json_sentence(const struct query_completeness *completeness, struct buf *out)
 {
     double samples = (double)completeness->samples, lost_count = (double)lost_samples(completeness);
+    double node_samples = (double)completeness->node_samples;
     return buf_printf(
         out, "%s%u of %u shards, %llu node%s, %llu samples; lost %.1f %%, truncated %.1f %%, unnamed %.1f %%",
         is_partial(completeness) ? "PARTIAL: " : "", completeness->shards_answered,
         completeness->shards_asked, (unsigned long long)completeness->nodes,
         completeness->nodes == 1 ? "" : "s", (unsigned long long)completeness->samples,
-        100 * ratio(lost_count, samples + lost_count), 100 * ratio((double)completeness->truncated, samples),
+        100 * ratio(lost_count, node_samples + lost_count),
+        100 * ratio((double)completeness->truncated, samples),
         100 * ratio((double)completeness->unnamed, samples));
 }
 

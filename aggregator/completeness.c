@@ -80,6 +80,7 @@ static void add_node(struct completeness *into, const struct partition *partitio
     uint64_t expected_ms =
         last_ms > first_ms ? overlap_ms(first_ms, last_ms, selection->from_ms, selection->to_ms) : 0;
     into->nodes += any;
+    into->node_samples = add_capped(into->node_samples, lost[ROSTER_STORED]);
     into->expected_ms += expected_ms;
     into->covered_ms += covered_ms < expected_ms ? covered_ms : expected_ms;
     into->skewed |= node->skewed;
@@ -102,6 +103,7 @@ void completeness_add(struct completeness *into, const struct completeness *from
     into->unranked = add_capped(into->unranked, from->unranked);
     into->unranked_value = add_capped(into->unranked_value, from->unranked_value);
     into->nodes = add_capped(into->nodes, from->nodes);
+    into->node_samples = add_capped(into->node_samples, from->node_samples);
     into->covered_ms = add_capped(into->covered_ms, from->covered_ms);
     into->expected_ms = add_capped(into->expected_ms, from->expected_ms);
     into->skewed |= from->skewed;
@@ -132,6 +134,7 @@ Fleetprof__Completeness *completeness_to_wire(const struct completeness *complet
     message->unranked = completeness->unranked;
     message->unranked_value = completeness->unranked_value;
     message->nodes = completeness->nodes;
+    message->node_samples = completeness->node_samples;
     message->covered_ms = completeness->covered_ms;
     message->expected_ms = completeness->expected_ms;
     message->skewed = completeness->skewed;
@@ -159,6 +162,7 @@ void completeness_from_wire(struct completeness *into, const Fleetprof__Complete
     into->unranked = message->unranked;
     into->unranked_value = message->unranked_value;
     into->nodes = message->nodes;
+    into->node_samples = message->node_samples;
     into->covered_ms = message->covered_ms;
     into->expected_ms = message->expected_ms;
     into->skewed = message->skewed;

@@ -15,6 +15,7 @@ struct completeness {
     uint64_t truncated, unnamed;
     uint64_t unranked, unranked_value; /* leaf is a marker: in the totals, in no row by function */
     uint64_t nodes, covered_ms, expected_ms;
+    uint64_t node_samples; /* stored, of these nodes in the range: what the losses are a share of */
     bool skewed;
     uint32_t loss_count;
     struct completeness_loss {

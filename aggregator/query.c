@@ -105,6 +105,7 @@ void plan_completeness(const struct plan *plan, uint32_t kind, struct query_comp
         .unranked = in->unranked,
         .unranked_value = in->unranked_value,
         .nodes = in->nodes,
+        .node_samples = in->node_samples,
         .covered_ms = in->covered_ms,
         .expected_ms = in->expected_ms,
         .skewed = in->skewed,

@@ -46,6 +46,7 @@ struct query_completeness {
     char unit[24];              /* of value ("nanoseconds"); "" when nothing was found */
     struct query_counter *lost; /* by cause, in the range, for the nodes that the matchers let through */
     size_t lost_count;
+    uint64_t node_samples; /* stored samples of those nodes: losses are a share of these and themselves */
     uint64_t truncated, unnamed; /* samples */
     uint64_t unranked;       /* samples whose leaf is no function but a marker (stack lost, not readable): */
     uint64_t unranked_value; /* all rows by function, self, and this add up to the total */

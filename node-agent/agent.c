@@ -283,6 +283,7 @@ int agent_run(const struct agent_config *config, int argc, char **argv, struct e
         uv_timer_init(&agent.loop, &agent.update);
         agent.update.data = &agent;
         uv_timer_start(&agent.update, on_update, UPDATE_MS, UPDATE_MS);
+        on_update(&agent.update); /* every metric is there from the first look on */
         log_info("node %s: sampling %s at %llu Hz, streaming to one of %zu shards", config->node,
                  collector_event_name(agent.collector), (unsigned long long)config->hz, config->shard_count);
     } else {

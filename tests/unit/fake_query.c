@@ -51,6 +51,7 @@ static inline struct query_completeness fake_completeness(const struct query *qu
     struct query_completeness c = {.shards_asked = 3,
                                    .shards_answered = query->partial ? 2 : 3,
                                    .samples = 1000,
+                                   .node_samples = 1000,
                                    .value = 10101010000,
                                    .unit = "nanoseconds",
                                    .truncated = 10,

@@ -359,6 +359,7 @@ static void markers_are_in_the_total_and_in_no_row(void **state)
     assert_int_equal(top->completeness.truncated, 8);
     assert_int_equal(top->completeness.unranked, 5);
     assert_int_equal(top->completeness.unranked_value, 5000000);
+    assert_int_equal(top->completeness.node_samples, 8);
     query_top_free(top);
     /* by label nothing is left out */
     top = fleet_top(&fleet, 0, &selection, "node", false, 10);
