@@ -14,7 +14,7 @@ json_t *api_json_text(const void *text, size_t bytes)
 {
     size_t room = bytes * 4 + 1; /* every byte may become \xHH */
     AUTO_FREE char *printable = xmalloc(room);
-    size_t length = str_printable(printable, room, text, bytes);
+    size_t length = str_shown(printable, room, text, bytes);
     return json_stringn_nocheck(printable, length);
 }
 

@@ -107,7 +107,7 @@ static uint32_t intern(struct writer *w, const char *text, size_t bytes)
 {
     size_t room = bytes * 4 + 1;
     AUTO_FREE char *printable = xmalloc(room);
-    size_t length = str_printable(printable, room, text, bytes);
+    size_t length = str_shown(printable, room, text, bytes);
     uint32_t id = stackset_string(w->strings, printable, length);
     if (id == STACKSET_FULL) {
         w->rc = w->rc < 0 ? w->rc : -E2BIG;

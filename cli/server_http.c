@@ -47,7 +47,7 @@ int server_http_select(const struct server_selection *selection, struct buf *pat
 static void word_of(const json_t *json, const char *key, char *out, size_t out_bytes)
 {
     const json_t *text = json_object_get(json, key);
-    str_printable(out, out_bytes, json_string_value(text), json_string_length(text));
+    str_shown(out, out_bytes, json_string_value(text), json_string_length(text));
 }
 
 /* The server's {"error", "hint"}, or what there is instead. */

@@ -86,7 +86,7 @@ int top_view_partial(const json_t *completeness, const struct screen *screen, st
     json_array_foreach(missing, index, shard)
     {
         char name[TEXT_MAX / 2];
-        str_printable(name, sizeof(name), json_string_value(shard), json_string_length(shard));
+        str_shown(name, sizeof(name), json_string_value(shard), json_string_length(shard));
         int n = snprintf(text + used, sizeof(text) - used, "%s%s", index ? ", " : "", name);
         used += n > 0 && (size_t)n < sizeof(text) - used ? (size_t)n : 0;
     }

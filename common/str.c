@@ -84,6 +84,21 @@ size_t str_printable(char *out, size_t out_bytes, const void *text, size_t bytes
     return used;
 }
 
+size_t str_shown(char *out, size_t out_bytes, const void *text, size_t bytes)
+{
+    const unsigned char *from = text;
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = str_utf8_length(from + at, bytes - at);
+        if (length == 0 || is_control(from + at, length))
+            return str_printable(out, out_bytes, text, bytes);
+    }
+    if (bytes >= out_bytes) /* cut at a character: not every day */
+        return str_printable(out, out_bytes, text, bytes);
+    memcpy(out, text, bytes);
+    out[bytes] = '\0';
+    return bytes;
+}
+
 static int digit_of(char c)
 {
     if (c >= '0' && c <= '9')

@@ -12,6 +12,10 @@
  * character boundary to fit. */
 size_t str_printable(char *out, size_t out_bytes, const void *text, size_t bytes);
 
+/* The same for text that is read rather than decoded: what is clean already stays as it is, backslashes
+ * included, so that showing twice changes nothing. */
+size_t str_shown(char *out, size_t out_bytes, const void *text, size_t bytes);
+
 /* Length (1-4) of the UTF-8 character at text, 0 when the bytes there are not one (RFC 3629: no surrogates,
  * shortest form). bytes is what is left of the text. */
 size_t str_utf8_length(const void *text, size_t bytes);

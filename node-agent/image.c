@@ -220,7 +220,7 @@ static struct entry *add(struct images *images, const struct image_identity *ide
     entry->image.id_bytes = identity->id_bytes;
     entry->image.id_kind = identity->id_kind;
     entry->image.number = ++images->last_number;
-    str_printable(entry->image.name, sizeof(entry->image.name), name, name_bytes);
+    str_shown(entry->image.name, sizeof(entry->image.name), name, name_bytes);
     images->slots[entry->slot] = entry;
     images->count++;
     table_insert(&images->by_id, hash_of_id(identity->id, identity->id_bytes), entry->slot);

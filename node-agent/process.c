@@ -165,7 +165,7 @@ void process_set_comm(struct processes *processes, struct process *process, cons
     if (memcmp(raw, process->raw_comm, sizeof(raw)) == 0)
         return;
     memcpy(process->raw_comm, raw, sizeof(raw));
-    str_printable(process->comm, sizeof(process->comm), raw, bytes);
+    str_shown(process->comm, sizeof(process->comm), raw, bytes);
     process_changed(processes, process);
 }
 

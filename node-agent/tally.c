@@ -111,7 +111,7 @@ static uint32_t series_build(struct tally *tally, const struct process *process,
     struct stackset *set = tally->window->set;
     struct process_identity identity = process_identity(process);
     char thread[SAMPLE_COMM_BYTES * 4 + 1];
-    str_printable(thread, sizeof(thread), thread_comm, strnlen(thread_comm, SAMPLE_COMM_BYTES));
+    str_shown(thread, sizeof(thread), thread_comm, strnlen(thread_comm, SAMPLE_COMM_BYTES));
 
     struct stackset_label labels[8];
     uint32_t count = 0;

@@ -114,6 +114,7 @@ def _(fleet):
     top = fleet.top("thread", '{process=~"before-name|after-name"}')
     odd = [row for row in top.rows if row.key.startswith("q")]
     expect(odd, "no thread whose name begins with q among %s" % top.names())
+    expect(odd[0].key == "q\\xff\\xfe\"x'\\x0ay", "it is shown as %r" % odd[0].key)
     truth = fleet.truth["rename"]["thread_ns"][0]
     expect_near(repr(odd[0].key), seconds(sum(r.value for r in odd)), seconds(truth), 0.05,
                 4 * seconds(truth) / max(odd[0].count, 1) ** 0.5)

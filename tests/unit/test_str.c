@@ -55,6 +55,22 @@ static void cuts_at_a_character_and_never_inside_an_escape(void **state)
     assert_string_equal(out, "");
 }
 
+static void shows_clean_text_as_it_is_and_twice_like_once(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"C:\\dir", "C:\\dir"}, {"a\xff", "a\\xff"}, {"a\\xff", "a\\xff"}, {"\xff\\", "\\xff\\\\"}, {"", ""}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char once[32], twice[32];
+        size_t bytes = str_shown(once, sizeof(once), texts[i][0], strlen(texts[i][0]));
+        assert_string_equal(once, texts[i][1]);
+        assert_int_equal(str_shown(twice, sizeof(twice), once, bytes), bytes);
+        assert_string_equal(twice, once);
+    }
+    char small[5];
+    assert_int_equal(str_shown(small, sizeof(small), "abcdefg", 7), 4);
+}
+
 static void reads_whole_numbers_only(void **state)
 {
     (void)state;
@@ -105,6 +121,7 @@ int main(void)
         cmocka_unit_test(shows_plain_and_non_latin_text_unchanged),
         cmocka_unit_test(escapes_controls_backslash_and_bytes_that_are_not_utf8),
         cmocka_unit_test(cuts_at_a_character_and_never_inside_an_escape),
+        cmocka_unit_test(shows_clean_text_as_it_is_and_twice_like_once),
         cmocka_unit_test(reads_whole_numbers_only),
         cmocka_unit_test(hex_goes_there_and_back),
         cmocka_unit_test(knows_prefixes_and_last_path_components),
