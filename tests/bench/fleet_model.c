@@ -155,6 +155,7 @@ struct fleet_node *fleet_node_new(const struct fleet_model *model, uint32_t numb
         stackset_add(node->set, series[stack % MODEL_SERVICES], add_stack(node->set, &model->stacks[stack]),
                      1, 1);
     }
+    stackset_seal(node->set);
     stackset_sort_rows(node->set);
     node->universe_count = node->set->row_count;
     node->universe = xcalloc(node->universe_count, sizeof(*node->universe));

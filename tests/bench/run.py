@@ -244,13 +244,13 @@ def bench_ingest(quick):
     """One shard, nng receive + decode + merge, rows a core-second, beside google/pprof parse + merge; then the top of
     the 15 minutes it holds."""
     reference = pprof_reference()
-    sizes = ((10, 30), (100, 88)) if quick else ((1, 88), (100, 88), (1000, 88), (10000, 3))
-    for agents, windows in sizes:
+    sizes = ((10, 30, 500), (100, 88, 500)) if quick else ((1, 88, 500), (100, 88, 500), (1000, 88, 500), (10000, 3, 100))
+    for agents, windows, rows in sizes:
         with fleets.Fleet(1, shard_extra=["--window-bytes", "4G"]) as fleet:
-            said = load(fleet, agents, windows)
+            said = load(fleet, agents, windows, rows)
             rate = said["rows"] / said["cpu"]
             ratio = rate / reference["rows_per_second"]
-            row("ingest, %d agents x %d windows, rows/s/core" % (agents, windows), "%.0f" % rate,
+            row("ingest, %d agents x %d windows x %d rows, rows/s/core" % (agents, windows, rows), "%.0f" % rate,
                 "pprof %.0f: %.1f x" % (reference["rows_per_second"], ratio), ">= 10 x (aim 30)", ratio >= 10)
             note("samples/s/core %.0f; bytes a row: first windows %.1f, later %.2f; shard RSS %.0f MiB" % (
                 said["samples"] / said["cpu"], said["bytes_per_row_first"], said["bytes_per_row_steady"],
