@@ -21,8 +21,9 @@
  * function. */
 #define NODES_A_FRAME       2u
 #define STRING_BYTES_A_NODE 64u
-/* Agents' sessions: an id is 4 bytes, and most of the nodes are known to many agents. */
-#define SESSION_BYTES_A_NODE 32u
+/* Agents' sessions: an id is 4 bytes. An agent knows some 16,000 nodes and as many frames, 130 KB: room for 10,000 of
+ * them, of which most nodes are known to many. */
+#define SESSION_BYTES_A_NODE 160u
 
 struct shard {
     struct symbol_packs *packs;

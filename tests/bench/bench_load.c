@@ -58,7 +58,7 @@ struct load {
     struct buf buf;
     uint64_t base_ms;
     uint64_t batches, rows, samples, first_bytes, first_rows, steady_bytes, steady_rows, steady_samples,
-        packs, failures;
+        packs, reopened, failures;
     uint32_t under_way, finished;
 };
 
@@ -206,6 +206,18 @@ static void take_hello_reply(struct agent *agent, const struct reply *reply)
     go_on(agent);
 }
 
+/* The shard has let the session go: as agents do, open another one and send that window again. */
+static void greet_again(struct agent *agent)
+{
+    agent->load->reopened++;
+    uint64_t id = wire_session_id(agent->session) + (1ULL << 32);
+    wire_session_free(agent->session);
+    agent->session = wire_session_new(id, SESSION_NODES);
+    agent->greeted = false;
+    agent->sent_windows--;
+    send_hello(agent);
+}
+
 static void take_ack(struct agent *agent, const struct reply *reply)
 {
     struct load *load = agent->load;
@@ -220,6 +232,10 @@ static void take_ack(struct agent *agent, const struct reply *reply)
         load->batches++;
         load->rows += agent->rows_under_way;
         load->samples += agent->samples_under_way;
+    } else if (ack->verdict == FLEETPROF__VERDICT__NO_SESSION) {
+        wire_free(message);
+        greet_again(agent);
+        return;
     } else {
         fail(load, "batch not stored", ack->reason);
     }
@@ -336,10 +352,11 @@ int main(int argc, char **argv)
         "{\"agents\": %u, \"batches\": %llu, \"rows\": %llu, \"samples\": %llu, \"packs\": %llu, "
         "\"seconds\": %.3f, "
         "\"bytes_per_row_first\": %.2f, \"bytes_per_row_steady\": %.2f, \"bytes_per_sample_steady\": %.2f, "
-        "\"failures\": %llu}\n",
+        "\"reopened\": %llu, \"failures\": %llu}\n",
         load.settings.agents, (unsigned long long)load.batches, (unsigned long long)load.rows,
         (unsigned long long)load.samples, (unsigned long long)load.packs, seconds,
         ratio(load.first_bytes, load.first_rows), ratio(load.steady_bytes, load.steady_rows),
-        ratio(load.steady_bytes, load.steady_samples), (unsigned long long)load.failures);
+        ratio(load.steady_bytes, load.steady_samples), (unsigned long long)load.reopened,
+        (unsigned long long)load.failures);
     return load.failures ? 1 : 0;
 }
