@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# timeout: 240
-"""kill -9 of shards and of the agent, twenty times in the middle of the stream: nothing is counted twice, what a shard
+# timeout: 360
+"""kill -9 of shards and of the agent, twenty times each in the middle of the stream: nothing is counted twice, what a shard
 had in memory only is a gap that answers admit, and everything goes on by itself."""
 import contextlib
 import os
@@ -10,7 +10,7 @@ import time
 from fleet import Fleet, FleetError, wait_until
 from story import expect, note, seconds, story, tell
 
-SHARD_KILLS, AGENT_KILLS = 10, 10
+SHARD_KILLS, AGENT_KILLS = 20, 20
 BUCKET_MS = 10000  # the grain of a shard's answers
 NODE = '{node="restarts",process="spin-kills"}'
 
@@ -88,7 +88,7 @@ def scene():
         yield fleet
 
 
-@story("after each of twenty kills the stream goes on by itself")
+@story("after each of forty kills the stream goes on by itself")
 def _(fleet):
     note("killed: %s" % " ".join(fleet.victims))
     count = len(fleet.recovery_s)
@@ -96,7 +96,7 @@ def _(fleet):
     expect(count == SHARD_KILLS + AGENT_KILLS, "not all were killed")
 
 
-@story("ten dead shards cost the agent nothing: all it put is acknowledged or waiting")
+@story("twenty dead shards cost the agent nothing: all it put is acknowledged or waiting")
 def _(fleet):
     note("%s" % fleet.ledger)
     expect(fleet.ledger["lost_samples_total"] == 0, "lost at the agent: %s" % fleet.ledger)
@@ -119,7 +119,7 @@ def _(fleet):
         expect(value <= 10.3, "the ten seconds at %d hold %.3f CPU-s of one thread" % (begin_ms, value))
 
 
-@story("in sum there is no more than the program used, and ten dead agents cost a window or two each")
+@story("in sum there is no more than the program used, and twenty dead agents cost a window or two each")
 def _(fleet):
     stored = spin_s(fleet, fleet.begin_ms, fleet.end_ms + BUCKET_MS)
     truth = seconds(fleet.truth["process_cpu_ns"])
