@@ -17,6 +17,7 @@ tests=(
     libcmocka-dev
     clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14 # lint, fuzzers, sanitizers by clang
     g++ lld musl-tools binutils                              # workloads in other layouts
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross              # that it compiles for arm64 too
     runc containerd                                          # containers by hand
     bpftrace linux-perf                                      # what the benchmarks compare with
 )
