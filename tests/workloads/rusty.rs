@@ -1,9 +1,14 @@
 // rusty SECONDS: burns in a generic method of a trait implementation, so that its name needs the Rust demangler.
 // Truth: {"function": contains "rusty::" and "churn"}; the name must carry no hash and no `$LT$` or `_R` escapes.
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 struct Wheel(u64);
+
+/// Nothing the optimizer may reason about (std::hint::black_box came with 1.66, Debian 12 has 1.63).
+#[inline(always)]
+fn opaque(x: u64) -> u64 {
+    unsafe { std::ptr::read_volatile(&x) }
+}
 
 trait Churn<T> {
     fn churn(&mut self, rounds: T) -> u64;
@@ -15,7 +20,7 @@ impl Churn<u32> for Wheel {
         for _ in 0..rounds {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
-            self.0 = black_box(self.0 ^ (self.0 << 17));
+            self.0 = opaque(self.0 ^ (self.0 << 17));
         }
         self.0
     }
@@ -26,7 +31,7 @@ fn main() {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut wheel = Wheel(1);
     while Instant::now() < end {
-        black_box(wheel.churn(400_000));
+        opaque(wheel.churn(400_000));
     }
     println!("{{\"function\": \"churn\", \"x\": {}}}", wheel.0 & 1);
 }
