@@ -110,8 +110,11 @@ static int explain(CURL *curl, CURLcode result, const char *url, const struct ex
                        exchange->options->timeout_ms / 1000);
     case CURLE_ABORTED_BY_CALLBACK:
         return err_say(err, -ECANCELED, "interrupted");
+    case CURLE_UNSUPPORTED_PROTOCOL: /* also what answers something else than HTTP */
+        if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+            return err_say(err, -EINVAL, "%.*s does not speak HTTP", base, url);
+        return err_say(err, -EINVAL, "%.*s is not an http or https address", base, url);
     case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
         return err_say(err, -EINVAL, "%.*s is not an http or https address", base, url);
     default:
         if (exchange->too_big)

@@ -2,12 +2,16 @@
 #include "common/http_server.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void on_request(const struct http_request *request, struct http_response *response, void *ctx)
@@ -86,6 +90,41 @@ static bool always(void)
     return true;
 }
 
+/* Takes one connection and greets as nng does. */
+static void *greet(void *listener)
+{
+    char request[1024];
+    int fd = accept(*(const int *)listener, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_true(read(fd, request, sizeof(request)) > 0);
+    assert_int_equal(write(fd, "\0SP\0\0\x31\0\0", 8), 8);
+    close(fd);
+    return NULL;
+}
+
+static void a_server_of_another_protocol_is_named(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(address);
+    char url[64], wanted[128];
+    struct http_reply reply;
+    struct err err = {0};
+    pthread_t thread;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+    assert_int_equal(pthread_create(&thread, NULL, greet, &listener), 0);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d", ntohs(address.sin_port));
+    snprintf(wanted, sizeof(wanted), "%s does not speak HTTP", url);
+    assert_int_equal(http_get(url, &OPTIONS, &reply, &err), -EINVAL);
+    assert_string_equal(err.text, wanted);
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
 static void failures_are_told_apart(void **state)
 {
     struct world *world = *state;
@@ -107,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_sent_arrives_whatever_its_bytes),
         cmocka_unit_test(an_http_error_is_an_answer),
+        cmocka_unit_test(a_server_of_another_protocol_is_named),
         cmocka_unit_test(failures_are_told_apart),
     };
     return cmocka_run_group_tests_name("http", tests, setup, teardown);
