@@ -45,6 +45,10 @@ static const struct command *find_command(const char *name)
 static int unknown_command(const char *name)
 {
     const char *names[COMMAND_COUNT + 1] = {NULL};
+    if (name[0] == '-') {
+        fprintf(stderr, "error: option %s must stand behind the command; see 'fleetprof --help'\n", name);
+        return CMD_USAGE;
+    }
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = COMMANDS[i].name;
     const char *nearest = options_nearest(name, names);

@@ -236,6 +236,8 @@ static void mistakes_say_what_to_do(void **state)
     assert_int_equal(RUN(world, "tpo"), CMD_USAGE);
     expect_text(world->told,
                 "error: unknown command \"tpo\" (did you mean \"top\"?); see 'fleetprof --help'\n");
+    assert_int_equal(RUN(world, "--since", "5m", "top"), CMD_USAGE);
+    expect_text(world->told, "error: option --since must stand behind the command; see 'fleetprof --help'\n");
     assert_int_equal(RUN(world, "top", "--since", "yesterday"), CMD_USAGE);
     expect_part(world->told, "error: --since must be a duration");
     assert_int_equal(RUN(world, "top", "-o", "xml"), CMD_USAGE);
