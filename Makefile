@@ -225,7 +225,7 @@ clean:
 
 help:
 	@echo "make demo [SECONDS=n]  build, start three shards, one agent and workloads, show the live fleet top"
-	@echo "make run  [SECONDS=n]  the same without the workloads"
+	@echo "make run  [SECONDS=n]  the same without the workloads; PORT_BASE=n moves the ports of both (4040)"
 	@echo "make check             every test (root); check-unit, check-bpf, check-e2e, check-san are parts of it"
 	@echo "make fuzz [FUZZ_SECONDS=60]   every fuzzer for that long"
 	@echo "make bench [QUICK=1] [ONLY=name,...]   the benchmarks, a table of ratios measured side by side"
