@@ -38,9 +38,9 @@ PROGRAMS := node-agent aggregator cli
 # What each program links with; the archive group comes first.
 LIBS_common := -lnng -luv -lzstd -lxxhash -lprotobuf-c -ljansson -lpthread
 LIBS_node-agent := -lbpf -lelf -lmicrohttpd $(LIBS_common)
-LIBS_aggregator := -lmicrohttpd -liberty -lz -lm $(LIBS_common)
+LIBS_aggregator := -lpcre2-8 -lmicrohttpd -liberty -lz -lm $(LIBS_common)
 LIBS_cli := -lcurl -lm $(LIBS_common)
-LIBS_tests := -lcmocka -lbpf -lelf -lmicrohttpd -liberty -lcurl -lz -lm $(LIBS_common)
+LIBS_tests := -lcmocka -lpcre2-8 -lbpf -lelf -lmicrohttpd -liberty -lcurl -lz -lm $(LIBS_common)
 
 PROTOS := $(wildcard common/wire/*.proto aggregator/*.proto)
 PB_C := $(patsubst %.proto,$(OUT)/gen/%.pb-c.c,$(PROTOS))

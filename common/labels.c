@@ -2,111 +2,68 @@
 
 #include "common/xalloc.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* glibc compiles a{m,n} and a+ by copying a, so nested repeats multiply, and its tables are quadratic in the
- * number of states: what an expression may unfold to at most, in atoms. */
-#define REGEX_UNFOLDED_ATOMS 2048u
-#define REGEX_MAX_GROUPS     64u /* nested */
+#define REGEX_MAX_GROUPS 64u    /* nested */
+#define REGEX_STEPS      10000u /* of one match: an expression that needs more matches nothing */
+#define REGEX_HEAP_KIB   1024u
 
 /* ---- regular expressions ---- */
 
-/* Past a bracket expression that begins at p ('['); an unclosed one ends with the text (regcomp refuses it).
- */
-static const char *skip_bracket(const char *p)
+/* PCRE2 bounds what an expression may cost, compiled (64 KiB of code, its default link size) and matched; the C
+ * library's regcomp takes unbounded memory for a few bytes of nested repeats. */
+static pcre2_compile_context *compile_limits(void)
 {
-    p++;
-    if (*p == '^')
-        p++;
-    if (*p == ']')
-        p++;
-    while (*p && *p != ']') {
-        if (*p == '[' && p[1] && strchr(":.=", p[1])) {
-            const char close[] = {p[1], ']', '\0'};
-            const char *end = strstr(p + 2, close);
-            p = end ? end + 2 : p + 1;
-        } else {
-            p++;
-        }
-    }
-    return *p ? p + 1 : p;
+    pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
+    if (!limits)
+        abort();
+    pcre2_set_parens_nest_limit(limits, REGEX_MAX_GROUPS);
+    return limits;
 }
 
-/* Upper bound of an interval whose '{' is at *p, at least 2; moves *p to its last character. */
-static uint64_t read_interval(const char **p)
+static int compile(const char *regex, pcre2_code **ret_regex, struct err *err)
 {
-    uint64_t bound = 2, number = 0;
-    const char *end = *p + strcspn(*p, "}");
-    for (const char *at = *p + 1; at < end; at++) {
-        number = isdigit((unsigned char)*at) ? number * 10 + (uint64_t)(*at - '0') : 0;
-        bound = number > bound ? number : bound;
-        if (bound > REGEX_UNFOLDED_ATOMS)
-            break;
-    }
-    *p = *end ? end : end - 1;
-    return bound;
-}
-
-/* Refuses what the C library would take unbounded memory or time for; the rest is a small finite automaton.
- * An expression is read as atoms (a character, a bracket, a group) with repeats after them; groups[] holds,
- * for each open group, the atoms before its last atom; last is what the last atom unfolds to. */
-static int check_regex_cost(const char *regex, struct err *err)
-{
-    uint64_t groups[REGEX_MAX_GROUPS] = {0}, last = 0;
-    uint32_t depth = 0;
+    const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_NO_AUTO_CAPTURE |
+                             PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C;
     if (strlen(regex) > LABELS_REGEX_BYTES)
         return err_say(err, -E2BIG, "regular expression longer than %d bytes", LABELS_REGEX_BYTES);
-    for (const char *p = regex; *p; p++) {
-        if (*p == '*' || *p == '?' || *p == '+' || *p == '{') {
-            last *= *p == '{' ? read_interval(&p) : 2;
-        } else if (*p == ')') {
-            if (depth == 0) /* it would close the group that anchors the expression */
-                return err_say(err, -EINVAL, "regular expression \"%s\": unmatched )", regex);
-            last += groups[depth--] + 1;
-        } else {
-            groups[depth] += last;
-            last = 1;
-        }
-        if (groups[depth] + last > REGEX_UNFOLDED_ATOMS)
-            return err_say(err, -E2BIG, "the repeats in regular expression \"%s\" multiply to too much",
-                           regex);
-        if (*p == '(') {
-            if (++depth == REGEX_MAX_GROUPS)
-                return err_say(err, -E2BIG, "more than %u nested groups in a regular expression",
-                               REGEX_MAX_GROUPS);
-            groups[depth] = last = 0;
-        } else if (*p == '[') {
-            p = skip_bracket(p) - 1;
-        } else if (*p == '\\' && p[1]) {
-            p++;
-            if (isdigit((unsigned char)*p))
-                return err_say(err, -EINVAL, "back-references (\\%c) are not supported in \"%s\"", *p, regex);
-        }
-    }
-    return 0;
+    pcre2_compile_context *limits = compile_limits();
+    int fault;
+    size_t at;
+    *ret_regex = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, options, &fault, &at, limits);
+    pcre2_compile_context_free(limits);
+    if (*ret_regex)
+        return 0;
+    char text[128];
+    pcre2_get_error_message(fault, (PCRE2_UCHAR *)text, sizeof(text));
+    bool too_big = fault == PCRE2_ERROR_PATTERN_TOO_LARGE || fault == PCRE2_ERROR_PARENTHESES_NEST_TOO_DEEP ||
+                   fault == PCRE2_ERROR_PATTERN_TOO_COMPLICATED;
+    return err_say(err, too_big ? -E2BIG : -EINVAL, "regular expression \"%.100s\", position %zu: %s", regex,
+                   at, text);
 }
 
-static int compile(const char *regex, regex_t *ret_regex, struct err *err)
+/* 1 it matches, 0 it does not, negative: it needs more than it may. */
+static int run(const pcre2_code *regex, const char *value)
 {
-    int rc = check_regex_cost(regex, err);
-    if (rc < 0)
-        return rc;
-    char anchored[LABELS_REGEX_BYTES + 8];
-    size_t bytes = strlen(regex);
-    memcpy(anchored, "^(", 2);
-    memcpy(anchored + 2, regex, bytes);
-    memcpy(anchored + 2 + bytes, ")$", 3);
-    int fault = regcomp(ret_regex, anchored, REG_EXTENDED | REG_NOSUB);
-    if (fault != 0) {
-        char text[128];
-        regerror(fault, ret_regex, text, sizeof(text));
-        return err_say(err, -EINVAL, "regular expression \"%s\": %s", regex, text);
-    }
-    return 0;
+    pcre2_match_context *limits = pcre2_match_context_create(NULL);
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    if (!limits || !data)
+        abort();
+    pcre2_set_match_limit(limits, REGEX_STEPS);
+    pcre2_set_depth_limit(limits, REGEX_STEPS);
+    pcre2_set_heap_limit(limits, REGEX_HEAP_KIB);
+    int rc = pcre2_match(regex, (PCRE2_SPTR)value, strlen(value), 0, 0, data, limits);
+    pcre2_match_data_free(data);
+    pcre2_match_context_free(limits);
+    return rc >= 0 ? 1 : rc == PCRE2_ERROR_NOMATCH ? 0 : -E2BIG;
 }
 
 /* ---- matchers ---- */
@@ -155,9 +112,9 @@ bool label_match(const struct label_matcher *matcher, const char *value)
     case LABEL_NOT_EQUAL:
         return strcmp(matcher->value, value) != 0;
     case LABEL_REGEX:
-        return regexec(&matcher->regex, value, 0, NULL, 0) == 0;
+        return run(matcher->regex, value) == 1;
     default:
-        return regexec(&matcher->regex, value, 0, NULL, 0) == REG_NOMATCH;
+        return run(matcher->regex, value) == 0;
     }
 }
 
@@ -166,8 +123,7 @@ static void drop_from(struct label_matchers *matchers, size_t first)
 {
     while (matchers->count > first) {
         struct label_matcher *matcher = &matchers->items[--matchers->count];
-        if (matcher->op == LABEL_REGEX || matcher->op == LABEL_NOT_REGEX)
-            regfree(&matcher->regex);
+        pcre2_code_free(matcher->regex);
         free(matcher->name);
         free(matcher->value);
         *matcher = (struct label_matcher){0};

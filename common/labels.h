@@ -1,9 +1,9 @@
 /* labels: label matchers in Prometheus syntax: {name="value", other!="x", re=~"a|b", no!~"c.*"}.
  * Shapes:    label names [a-zA-Z_][a-zA-Z0-9_]*; values double- or single-quoted with \\ \" \n escapes;
- *            braces optional; regular expressions are POSIX extended, anchored at both ends. A bare
- *            name=value (no quotes) is taken too.
+ *            braces optional; regular expressions are PCRE2's, on bytes, anchored at both ends. A
+ *            bare name=value (no quotes) is taken too.
  * Limits:    LABELS_MAX_MATCHERS, LABELS_TEXT_BYTES for the whole text, LABELS_REGEX_BYTES for one
- *            expression.
+ *            expression; a match that takes more than 10,000 steps matches neither =~ nor !~.
  * Errors:    -EINVAL with position and cause; -E2BIG.
  * Threads:   a parsed set may be read by any thread. */
 #ifndef COMMON_LABELS_H
@@ -11,7 +11,6 @@
 
 #include "common/err.h"
 
-#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,7 +24,7 @@ struct label_matcher {
     char *name;
     char *value;
     enum label_op op;
-    regex_t regex; /* REGEX kinds only */
+    struct pcre2_real_code_8 *regex; /* REGEX kinds only */
 };
 
 struct label_matchers {

@@ -10,6 +10,7 @@ build=(
     clang-14 bpftool libbpf-dev libelf-dev zlib1g-dev        # BPF programs and their skeletons
     protobuf-c-compiler libprotobuf-c-dev libnng-dev libzstd-dev libxxhash-dev # the wire
     libuv1-dev libmicrohttpd-dev libcurl4-openssl-dev libjansson-dev           # loop, HTTP, JSON
+    libpcre2-dev                                             # label matchers
     libiberty-dev                                            # C++ and Rust names
     python3-minimal python3 git ca-certificates procps       # demo and tests; the version comes from git
 )

@@ -13,6 +13,7 @@ CONFINED = {
     r"(libelf|gelf|elfutils/.*)\.h": {"elf_file", "image", "symbols", "unwind_table"},
     r"curl/.*": {"http"},
     r"microhttpd\.h": {"http_server"},
+    r"pcre2\.h": {"labels"},
     r"nng/.*": {"link"},
     r"sqlite3\.h": {"store"},
     r"protobuf-c/.*|.*\.pb-c\.h": {"wire*", "api_*"},

@@ -80,7 +80,7 @@ static void says_where_and_why_a_text_is_refused(void **state)
     refuse("{a=b}}", -EINVAL, "position 6: nothing may follow");
     refuse("a=b,,c=d", -EINVAL, "position 5");
     refuse("a=~\"(\"", -EINVAL, "regular expression \"(\"");
-    refuse("a=~\"b)|(c\"", -EINVAL, "unmatched )"); /* would break out of the anchors */
+    refuse("a=~\"b)|(c\"", -EINVAL, "unmatched"); /* would break out of the anchors */
     struct label_matchers matchers = {.count = 0};
     assert_int_equal(labels_parse("a=b\0", 4, &matchers, NULL), -EINVAL);
     assert_int_equal(labels_add(&matchers, "a b", LABEL_EQUAL, "", NULL), -EINVAL);
@@ -107,12 +107,10 @@ static void limits_hold(void **state)
 static void costly_expressions_are_refused(void **state)
 {
     (void)state;
-    refuse("a=~\"((a{1,255}){1,255}){1,255}\"", -E2BIG, "multiply");
-    refuse("a=~\"a{99999}\"", -E2BIG, "multiply");
-    refuse("a=~1+++++++++++++++++++++", -E2BIG, "multiply"); /* each + copies what is before it */
-    refuse("a=~\"((((((((((((x+)+)+)+)+)+)+)+)+)+)+)+)\"", -E2BIG, "multiply");
-    refuse("a=~\"[]+]{9}([[:alpha:]+]{60}){60}\"", -E2BIG, "multiply");
-    refuse("a=~\"(a)\\\\1\"", -EINVAL, "back-references");
+    refuse("a=~\"((a{1,255}){1,255}){1,255}\"", -E2BIG, "too large");
+    refuse("a=~\"a{99999}\"", -EINVAL, "quantifier");
+    refuse("a=~1+++++++++++++++++++++", -EINVAL, "quantifier");
+    refuse("a=~\"((((((a|b){99}){99}){99}){99}){99})\"", -E2BIG, "too large");
     expect("a=~\"[0-9a-f]{64}\"", 1, "a", LABEL_REGEX, "[0-9a-f]{64}");
     const char *many = "a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q+r+s+t+(u+|v+)?[]+++++++++++++++++++]";
     char text[128] = "a=~";
@@ -138,6 +136,11 @@ static void expressions_match_the_whole_value(void **state)
     assert_true(matches("a!~\"b.*\"", "abc"));
     assert_false(matches("a=~\".+\"", ""));
     assert_true(matches("a=~\".*\"", ""));
+    /* cheap to compile, endless to match for a backtracker without a limit */
+    assert_false(
+        matches("a=~\"(x+x+)+(y|zz)\"", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"));
+    assert_false(
+        matches("a!~\"(x+x+)+(y|zz)\"", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"));
     assert_true(matches("a=\"x\"", "x"));
     assert_true(matches("a!=\"x\"", ""));
     assert_true(matches("a=\"\"", ""));
