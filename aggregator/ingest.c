@@ -322,6 +322,8 @@ static void take_gauges(struct roster_node *node, const Fleetprof__Batch *batch)
     for (uint32_t i = 0; i < count; i++) {
         copy_text(node->gauges[i].name, sizeof(node->gauges[i].name), batch->gauges[i]->name);
         node->gauges[i].value = batch->gauges[i]->value;
+        if (strcmp(node->gauges[i].name, "hz") == 0 && node->gauges[i].value <= UINT32_MAX)
+            node->hz = (uint32_t)node->gauges[i].value; /* changed since Hello */
     }
 }
 

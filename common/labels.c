@@ -174,6 +174,8 @@ static int read_op(struct cursor *c, enum label_op *ret_op)
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         if (strncmp(c->at, ops[i].text, strlen(ops[i].text)) == 0) {
             c->at += strlen(ops[i].text);
+            if (*c->at == '=')
+                return fault(c, "one of = != =~ !~ was expected, equality is a single =");
             *ret_op = ops[i].op;
             return 0;
         }

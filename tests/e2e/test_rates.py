@@ -106,6 +106,7 @@ def _(fleet):
 @story("a rate changed half-way, without a restart, changes no CPU-second")
 def _(fleet):
     expect(fleet.live_hz == 499, "the agent still samples at %s Hz" % fleet.live_hz)
+    expect(fleet.agents_state()["live"]["hz"] == 499, "the shard shows the old rate")
     row = fleet.top("process", '{process="spin-rates",node="live"}').rows[0]
     expect_near("19, then 499 Hz", seconds(row.value), seconds(fleet.truth["process_cpu_ns"]), 0.03)
     due = 499 * (seconds(fleet.truth["process_cpu_ns"]) - BUSY_S / 2)

@@ -79,6 +79,7 @@ static void says_where_and_why_a_text_is_refused(void **state)
     refuse("a=b c=d", -EINVAL, "position 5: \",\" was expected");
     refuse("{a=b}}", -EINVAL, "position 6: nothing may follow");
     refuse("a=b,,c=d", -EINVAL, "position 5");
+    refuse("process==x", -EINVAL, "single =");
     refuse("a=~\"(\"", -EINVAL, "regular expression \"(\"");
     refuse("a=~\"b)|(c\"", -EINVAL, "unmatched"); /* would break out of the anchors */
     struct label_matchers matchers = {.count = 0};
