@@ -1,6 +1,7 @@
 #include "common/link.h"
 
 #include "common/clock.h"
+#include "common/link_close.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "common/xalloc.h"
@@ -246,8 +247,8 @@ void link_server_close(struct link_server *server)
             nng_msg_free(request->message);
         nng_ctx_close(request->ctx);
     }
-    if (server->has_socket)
-        nng_close(server->socket);
+    if (server->has_socket && !link_close(server->socket))
+        return; /* its callbacks may still come */
     free(server->requests);
     free(server);
 }
@@ -556,8 +557,8 @@ void link_client_close(struct link_client *client)
         nng_aio_free(call->aio); /* before the context: see link_server_close */
         nng_ctx_close(call->ctx);
     }
-    if (client->has_socket)
-        nng_close(client->socket);
+    if (client->has_socket && !link_close(client->socket))
+        return; /* its callbacks may still come */
     for (struct call *call = calls, *next; call; call = next) {
         next = call->next;
         free(call);

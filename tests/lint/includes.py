@@ -14,7 +14,7 @@ CONFINED = {
     r"curl/.*": {"http"},
     r"microhttpd\.h": {"http_server"},
     r"pcre2\.h": {"labels"},
-    r"nng/.*": {"link"},
+    r"nng/.*": {"link", "link_close"},
     r"sqlite3\.h": {"store"},
     r"protobuf-c/.*|.*\.pb-c\.h": {"wire*", "api_*"},
     r"(libiberty/)?demangle\.h": {"demangle"},
